@@ -19,9 +19,9 @@ from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import EncodedTexts, join_texts
 from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.linear.context_weights import learn_context_weights, weighted_logits
-from mha_cli.linear.features import NgramEmbeddings, Ngrams, ngrams_of, text_features
+from mha_cli.linear.features import Ngrams, ngrams_of, text_features
 from mha_cli.linear.ngram_embeddings import learn_ngram_embeddings
-from mha_cli.linear.one_vs_rest import FOLDS, Regularization, cross_fitted, fit_one_vs_rest
+from mha_cli.linear.one_vs_rest import FOLDS, Examples, Regularization, cross_fitted, fit_one_vs_rest
 from mha_cli.linear.regularization import choose_regularization
 from mha_cli.linear.stacking import fit_stack
 from mha_cli.model.classifier import build_linear
@@ -66,60 +66,46 @@ class LinearModel:
 
 def fit_linear_model(config: Config, data: PreparedData, log: Callable[[str], None]) -> LinearModel:
     """Fit the linear model to the training part, with context weights if the config has windows."""
-    features = _read_features(config, data, log)
-    regularization = features.choose_regularization(config.seed)
-    table, bias = features.fit(regularization)
-    if not features.linear.context_windows:
+    drawn = _draw(config, data, log)
+    regularization = choose_regularization(drawn.examples, config.seed)
+    table, bias = fit_one_vs_rest(drawn.examples, regularization)
+    if not drawn.linear.context_windows:
         return LinearModel(table, bias, None, regularization)
-    out_of_fold = _out_of_fold(features, regularization, log)
-    return LinearModel(table, bias, _context_weights(config, data, features, out_of_fold, log), regularization)
+    context_weights = _context_weights(config, data, drawn, *_out_of_fold(drawn, regularization, log), log)
+    return LinearModel(table, bias, context_weights, regularization)
 
 
 def cross_fit_linear_model(config: Config, data: PreparedData, log: Callable[[str], None]) -> tuple[LinearModel, Floats]:
-    """The same model, and logits of the training part, (N, U), each by a model that has not learnt from the text."""
-    features = _read_features(config, data, log)
-    regularization = features.choose_regularization(config.seed)
-    table, bias = features.fit(regularization)
-    out_of_fold, context_weights = _out_of_fold(features, regularization, log), None
-    logits_NU = out_of_fold.logits_NU
-    if features.linear.context_windows:
-        context_weights = _context_weights(config, data, features, out_of_fold, log)
+    """The same model, and out-of-fold logits of the training part, (N, U)."""
+    drawn, context_weights = _draw(config, data, log), None
+    regularization = choose_regularization(drawn.examples, config.seed)
+    table, bias = fit_one_vs_rest(drawn.examples, regularization)
+    logits_NU, ngrams_EU = _out_of_fold(drawn, regularization, log)
+    if drawn.linear.context_windows:
+        context_weights = _context_weights(config, data, drawn, logits_NU, ngrams_EU, log)
         weighted, plain = (
-            weighted_logits(features.texts, features.ngrams, out_of_fold.ngrams_EU, features.linear, weights)
+            weighted_logits(drawn.texts, drawn.ngrams, ngrams_EU, drawn.linear, weights)
             for weights in (context_weights, 0 * context_weights)
         )
         logits_NU = logits_NU + weighted - plain  # subwords and bias have no context
     fitted = LinearModel(table, bias, context_weights, regularization)
-    if len(features.rows) == len(data.train):
+    if len(drawn.rows) == len(data.train):
         return fitted, logits_NU
     all_NU = linear_logits(config, data, data.train, fitted)  # no model has learnt from the texts that were not drawn
-    all_NU[features.rows] = logits_NU
+    all_NU[drawn.rows] = logits_NU
     return fitted, all_NU
 
 
 def refit_linear_model(config: Config, data: PreparedData, fitted: LinearModel, log: Callable[[str], None]) -> LinearModel:
-    """Fit the table and the bias again, with the validation part as well; context weights and regularization stay.
-
-    Args:
-        config: settings of the run.
-        data: texts to learn from, and the validation part.
-        fitted: model from ``fit_linear_model``.
-    """
+    """Fit the table and the bias again, with the validation part as well; context weights and regularization stay."""
     whole = dataclasses.replace(data, train=join_texts(data.train, data.validation))
-    features = _read_features(config, whole, lambda line: log(f"{line}, with the validation part"))
-    table, bias = features.fit(fitted.regularization or features.choose_regularization(config.seed))
+    drawn = _draw(config, whole, lambda line: log(f"{line}, with the validation part"))
+    table, bias = fit_one_vs_rest(drawn.examples, fitted.regularization or choose_regularization(drawn.examples, config.seed))
     return dataclasses.replace(fitted, table=table, bias=bias)
 
 
 def linear_logits(config: Config, data: PreparedData, texts: EncodedTexts, fitted: LinearModel) -> Floats:
-    """The logits of texts by the linear model, its bias included, (N, U).
-
-    Args:
-        config: settings of the run.
-        data: training data, for the vocabulary and the classes.
-        texts: texts to classify.
-        fitted: linear model.
-    """
+    """The logits of texts by the linear model, its bias included, (N, U)."""
     assert config.linear
     num_classes = len(data.class_names)
     layer = build_linear(config.linear, len(data.vocabulary), num_classes)
@@ -130,7 +116,7 @@ def linear_logits(config: Config, data: PreparedData, texts: EncodedTexts, fitte
 
 
 @dataclass(frozen=True)
-class _Features:
+class _Drawn:
     """Labelled texts as the linear model reads them.
 
     Args:
@@ -138,91 +124,55 @@ class _Features:
         rows: rows of the training part that were drawn, (N,).
         texts: these texts.
         ngrams: their n-grams.
-        matrix: their features, sparse (N, R).
-        loss_weights: how much the loss of each text counts, (N,).
+        examples: what the linear model is fitted on.
         folds: fold of each text, (N,).
-        num_classes: number of classes.
-        embeddings: embeddings of n-grams, if the config asks for them.
     """
 
     linear: LinearConfig
     rows: npt.NDArray[np.int64]
     texts: EncodedTexts
     ngrams: Ngrams
-    matrix: Any
-    loss_weights: Floats
+    examples: Examples
     folds: npt.NDArray[np.int64]
-    num_classes: int
-    embeddings: NgramEmbeddings | None
-
-    def choose_regularization(self, seed: int) -> Regularization:
-        """The regularization by cross-validation."""
-        return choose_regularization(self.matrix, self.texts.labels, self.num_classes, self.loss_weights, seed, self.embeddings)
-
-    def fit(self, regularization: Regularization) -> tuple[Floats, Floats]:
-        """Table and bias from all of the texts."""
-        return fit_one_vs_rest(self.matrix, self.texts.labels, self.num_classes, regularization, self.loss_weights, self.embeddings)
 
 
-def _read_features(config: Config, data: PreparedData, log: Callable[[str], None]) -> _Features:
-    assert config.linear
+def _draw(config: Config, data: PreparedData, log: Callable[[str], None]) -> _Drawn:
+    linear = config.linear
+    assert linear
     log("fitting the linear model")
     set_seed(config.seed)
     rng = np.random.default_rng(config.seed)
     rows = data.train.random_rows(MOST_TEXTS, rng)
     texts = data.train if len(rows) == len(data.train) else data.train.subset(rows)
-    num_classes = len(data.class_names)
-    ngrams = ngrams_of(texts, config.linear)
-    return _Features(
-        config.linear,
-        rows,
-        texts,
-        ngrams,
-        text_features(texts, ngrams, config.linear),
-        loss_weights(config.training.class_weights, one_hot(texts.labels, num_classes)),
-        rng.permutation(len(texts)) % FOLDS,
-        num_classes,
-        _embeddings(config.linear, config.seed, data, ngrams, log) if config.linear.ngram_embeddings else None,
-    )
+    ngrams = ngrams_of(texts, linear)
+    features = text_features(texts, ngrams, linear)
+    weights = loss_weights(config.training.class_weights, one_hot(texts.labels, len(data.class_names)))
+    folds = rng.permutation(len(texts)) % FOLDS
+    embeddings = None
+    if linear.ngram_embeddings:
+        log("learning embeddings of n-grams from all texts")
+        parts = [ngrams]
+        if data.unlabelled is not None:
+            parts.append(ngrams_of(data.unlabelled.random_part(MOST_TEXTS, np.random.default_rng(config.seed)), linear))
+        embeddings = learn_ngram_embeddings(parts, config.seed)
+    return _Drawn(linear, rows, texts, ngrams, Examples(features, texts.labels, len(data.class_names), weights, embeddings), folds)
 
 
-def _embeddings(
-    linear: LinearConfig, seed: int, data: PreparedData, labelled: Ngrams, log: Callable[[str], None]
-) -> NgramEmbeddings | None:
-    """N-gram embeddings from labelled and unlabelled texts."""
-    log("learning embeddings of n-grams from all texts")
-    parts = [labelled]
-    if data.unlabelled is not None:
-        parts.append(ngrams_of(data.unlabelled.random_part(MOST_TEXTS, np.random.default_rng(seed)), linear))
-    return learn_ngram_embeddings(parts, seed)
-
-
-@dataclass(frozen=True)
-class _OutOfFold:
-    """Logits by models that have not learnt from the text: of texts, (N, U), and of the n-grams of each text, (E, U)."""
-
-    logits_NU: Floats
-    ngrams_EU: Floats
-
-
-def _out_of_fold(features: _Features, regularization: Regularization, log: Callable[[str], None]) -> _OutOfFold:
-    matrix, texts, ngrams, folds = features.matrix, features.texts, features.ngrams, features.folds
-    units = num_outputs(features.num_classes)
-    found = _OutOfFold(np.zeros((len(texts), units), np.float32), np.zeros((len(ngrams.buckets), units), np.float32))
-    models = cross_fitted(
-        matrix, texts.labels, features.num_classes, regularization, features.loss_weights, folds, log, features.embeddings
-    )
-    for own, model in models:
+def _out_of_fold(drawn: _Drawn, regularization: Regularization, log: Callable[[str], None]) -> tuple[Floats, Floats]:
+    """Out-of-fold logits of the texts, (N, U), and of the n-grams of each text, (E, U)."""
+    ngrams, units = drawn.ngrams, num_outputs(drawn.examples.num_classes)
+    logits_NU, ngrams_EU = (np.zeros((number, units), np.float32) for number in (len(drawn.texts), len(ngrams.buckets)))
+    for own, model in cross_fitted(drawn.examples, regularization, drawn.folds, log):
         own_E = np.repeat(own, np.diff(ngrams.offsets))
-        found.logits_NU[own] = matrix[own] @ model.table + model.bias
-        found.ngrams_EU[own_E] = model.table[ngrams.buckets[own_E]]
-    return found
+        logits_NU[own] = model.logits(drawn.examples.features[own])
+        ngrams_EU[own_E] = model.table[ngrams.buckets[own_E]]
+    return logits_NU, ngrams_EU
 
 
 def _context_weights(
-    config: Config, data: PreparedData, features: _Features, out_of_fold: _OutOfFold, log: Callable[[str], None]
+    config: Config, data: PreparedData, drawn: _Drawn, logits_NU: Floats, ngrams_EU: Floats, log: Callable[[str], None]
 ) -> Floats:
     log("learning where n-grams count")
-    start = fit_stack(np.zeros_like(out_of_fold.logits_NU), out_of_fold.logits_NU, features.texts.labels)
-    words = context_words(features.linear, len(data.vocabulary))
-    return learn_context_weights(features.texts, features.ngrams, out_of_fold.ngrams_EU, start, features.linear, words, config.seed)
+    start = fit_stack(np.zeros_like(logits_NU), logits_NU, drawn.texts.labels)
+    words = context_words(drawn.linear, len(data.vocabulary))
+    return learn_context_weights(drawn.texts, drawn.ngrams, ngrams_EU, start, drawn.linear, words, config.seed)

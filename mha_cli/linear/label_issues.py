@@ -1,7 +1,7 @@
 """Labels that may be wrong: those that out-of-fold predictions contradict.
 
-The model is the linear one of n-grams, fitted five times, each time without a fifth of the texts, which it then answers. What a label
-is worth is its self-confidence, the probability that its text is given for it.
+The linear model is fitted five times, each time without a fifth of the texts, which it then answers. The self-confidence of a label is
+its out-of-fold probability.
 
 Source: Northcutt, Jiang and Chuang 2021, "Confident Learning: Estimating Uncertainty in Dataset Labels", Journal of Artificial
 Intelligence Research 70: section 3.1 with eq. 1 and 2 says which labels are contradicted, section 3.2 ranks by self-confidence.
@@ -28,7 +28,7 @@ from mha_cli.data.preparation import located_at, one_hot
 from mha_cli.data.sources import open_source, with_columns
 from mha_cli.errors import plural
 from mha_cli.linear.features import ngrams_of, text_features
-from mha_cli.linear.one_vs_rest import FOLDS, cross_fitted
+from mha_cli.linear.one_vs_rest import FOLDS, Examples, cross_fitted
 from mha_cli.linear.regularization import choose_regularization
 from mha_cli.linear.stacking import fit_stack, probabilities_of
 from mha_cli.system.callbacks import SILENT, Callbacks
@@ -45,14 +45,14 @@ class LabelIssue:
     """A text whose label may be wrong.
 
     Args:
-        file: path of its file; where the source has none, its name and split.
-        line: line of the file that it begins on, in Parquet its row, without files its number; None for a file that is the text.
-        label: class that it is given.
+        file: path of its file; of a source without files, its name and split.
+        line: first line in the file, in Parquet the row, without files the number of the text; None for a file that is the text.
+        label: its class in the data.
         probability: probability of that class.
         suggested: most probable other class.
-        suggested_probability: probability of this one.
+        suggested_probability: probability of the suggested class.
         contradicted: whether the confident joint counts the label as wrong; see the function ``contradicted``.
-        text: text, whole.
+        text: whole text.
     """
 
     file: str
@@ -67,14 +67,14 @@ class LabelIssue:
 
 @dataclass(frozen=True)
 class LabelIssueReport:
-    """The labels of the training data, in doubt.
+    """The labels of the training data that are most likely wrong.
 
     Args:
         data: source in words.
-        num_texts: texts that were answered, all.
-        accuracy: share of the labels that are the answers.
-        num_contradicted: labels that are contradicted; with a model that is often wrong, most of them are right.
-        label_issues: as many as were asked for, the most doubtful first.
+        num_texts: number of texts.
+        accuracy: out-of-fold accuracy.
+        num_contradicted: number of contradicted labels; if the model is often wrong, most of them are right.
+        label_issues: the requested number of issues, the most likely first.
     """
 
     data: str
@@ -85,11 +85,11 @@ class LabelIssueReport:
 
 
 def find_label_issues(config: Config, most: int, by_options: bool = False, callbacks: Callbacks = SILENT) -> LabelIssueReport:
-    """Read the training data, answer every text by a model of the others, and read them again for those in doubt.
+    """Read the training data, answer every text out of fold, and read them again for the most likely issues.
 
     Args:
-        config: settings that name the data, and by which they are read; without a linear model of their own, that of the recipe text.
-        most: label_issues to tell of.
+        config: settings of the data and of the linear model; without one, that of the recipe ``text``.
+        most: number of issues to report.
         by_options: True if options of the command can name the columns of a file.
     """
     if config.linear is None:
@@ -128,14 +128,14 @@ def find_label_issues(config: Config, most: int, by_options: bool = False, callb
 
 
 def contradicted(probabilities_NC: Floats, labels_N: Ids) -> npt.NDArray[np.bool_]:
-    """Which labels the confident joint has beside its diagonal, (N,), unless they are the most probable classes all the same.
+    """Which labels are off the diagonal of the confident joint, (N,), and not the most probable classes.
 
     t_j = mean of p̂(j; x) over the texts x that are labelled j (eq. 2). A text x that is labelled i is counted in C[i][j] for the most
     probable j of those with p̂(j; x) ≥ t_j (eq. 1).
 
     Args:
-        probabilities_NC: answers of a model that has not learnt from the texts.
-        labels_N: classes that they are given.
+        probabilities_NC: out-of-fold probabilities.
+        labels_N: class ids of the labels.
     """
     num_classes = probabilities_NC.shape[1]
     thresholds_C = np.array([probabilities_NC[labels_N == j, j].mean() if (labels_N == j).any() else np.inf for j in range(num_classes)])
@@ -146,27 +146,21 @@ def contradicted(probabilities_NC: Floats, labels_N: Ids) -> npt.NDArray[np.bool
 
 
 def ranked(probabilities_NC: Floats, labels_N: Ids) -> npt.NDArray[np.int64]:
-    """All rows, (N,): those that are answered otherwise than labelled first, of these and of the rest the least probable labels first."""
+    """All rows, (N,): first those whose answer is not their label; within both parts, the least probable labels first."""
     self_confidence_N = probabilities_NC[np.arange(len(labels_N)), labels_N]
     return np.lexsort((self_confidence_N, probabilities_NC.argmax(axis=1) == labels_N))
 
 
 def cross_fitted_probabilities(texts: EncodedTexts, num_classes: int, config: Config, log: Callable[[str], None]) -> Floats:
-    """The probability of each class for every text, by what the texts of other folds teach, (N, C).
-
-    Args:
-        texts: labelled texts in random order, N; every class is dealt out over the folds.
-        num_classes: number of classes, C.
-        config: settings of the linear model.
-    """
+    """Out-of-fold probabilities of all classes, (N, C), for texts in random order; every class is dealt out over the folds."""
     labels = texts.labels
     folds = np.empty(len(texts), np.int64)
     folds[np.argsort(labels, kind="stable")] = np.arange(len(texts)) % FOLDS
     assert config.linear
     features = text_features(texts, ngrams_of(texts, config.linear), config.linear)
     weights = loss_weights(config.training.class_weights, one_hot(labels, num_classes))
+    examples = Examples(features, labels, num_classes, weights)
     logits_NU = np.zeros((len(texts), num_outputs(num_classes)), np.float32)
-    regularization = choose_regularization(features, labels, num_classes, weights, config.seed)
-    for own, model in cross_fitted(features, labels, num_classes, regularization, weights, folds, log):
-        logits_NU[own] = features[own] @ model.table + model.bias
+    for own, model in cross_fitted(examples, choose_regularization(examples, config.seed), folds, log):
+        logits_NU[own] = model.logits(features[own])
     return probabilities_of(fit_stack(np.zeros_like(logits_NU), logits_NU, labels).logits(0.0, logits_NU))

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,16 +40,39 @@ FOLDS = 5
 Floats = npt.NDArray[np.float32]
 
 
-class Coefficients(NamedTuple):
-    """The coefficients of a linear model.
+@dataclass(frozen=True)
+class Examples:
+    """What a linear model is fitted on.
 
     Args:
-        table: logits of the buckets, (R, U); a unit stands for a class, or for the second of two classes.
-        bias: logits of a text without a feature, (U,).
+        features: sparse (N, R), from ``features.text_features``.
+        labels: class ids, (N,).
+        num_classes: number of classes, C.
+        weights: weight of each text's loss, (N,).
+        embeddings: n-gram embeddings; with them, the model also reads their sum over a text.
     """
+
+    features: Any
+    labels: npt.NDArray[np.int32]
+    num_classes: int
+    weights: Floats
+    embeddings: NgramEmbeddings | None = None
+
+    def at(self, rows: npt.NDArray[np.bool_]) -> Examples:
+        """The texts of some rows."""
+        return replace(self, features=self.features[rows], labels=self.labels[rows], weights=self.weights[rows])
+
+
+class Coefficients(NamedTuple):
+    """The table of logits, (R, U), and the bias, (U,). A unit is a class, or the second of two classes."""
 
     table: Floats
     bias: Floats
+
+    def logits(self, features: Any) -> Floats:
+        """The logits of texts, (N, U)."""
+        found: Floats = features @ self.table + self.bias
+        return found
 
 
 class Regularization(NamedTuple):
@@ -63,29 +87,15 @@ class Regularization(NamedTuple):
     scale: float
 
 
-def fit_one_vs_rest(
-    features: Any,
-    labels: npt.NDArray[np.int32],
-    num_classes: int,
-    regularization: Regularization,
-    weights: Floats | None = None,
-    embeddings: NgramEmbeddings | None = None,
-) -> Coefficients:
+def fit_one_vs_rest(examples: Examples, regularization: Regularization) -> Coefficients:
     """Fit a linear model per class. A class with no text, or with all, gets the margin alone; without any feature all is zero.
 
     Classes are fitted in parallel, one per core, by a deterministic solver.
-
-    Args:
-        features: sparse (N, R), from ``features.text_features``.
-        labels: class ids, (N,).
-        num_classes: number of classes, C.
-        regularization: C of the solver, and scale of its output.
-        weights: how much each text's loss counts, (N,); None for all alike.
-        embeddings: embeddings of n-grams; the model reads their sum over a text as well.
     """
+    features, labels, embeddings = examples.features, examples.labels, examples.embeddings
     occurring, columns = np.unique(features.indices, return_inverse=True)
     compact = csr_matrix((features.data, columns, features.indptr), (len(labels), len(occurring)))
-    scale_F = feature_weights(compact, labels, num_classes)
+    scale_F = feature_weights(compact, labels, examples.num_classes)
     weighed = csr_matrix((compact.data * scale_F[columns], columns, features.indptr), compact.shape)
     rms = float(np.sqrt(np.square(weighed.data).sum() / len(labels))) or 1.0
     weighed.data /= rms
@@ -100,11 +110,11 @@ def fit_one_vs_rest(
             return 0.0, 0.0 * mean_D, 0.0
         if is_class.all() or not is_class.any():
             return 0.0, 0.0 * mean_D, 1.0 if is_class.all() else -1.0
-        model = LinearSVC(C=regularization.c, dual=False, tol=TOLERANCE).fit(read, is_class, weights)
+        model = LinearSVC(C=regularization.c, dual=False, tol=TOLERANCE).fit(read, is_class, examples.weights)
         weights_F, direction_D = np.split(model.coef_[0], [len(occurring)])
         return weights_F * scale_F / rms, direction_D / spread, float(model.intercept_[0])
 
-    units = num_outputs(num_classes)
+    units = num_outputs(examples.num_classes)
     table, bias = np.zeros((features.shape[1], units), np.float32), np.zeros(units, np.float32)
     with threadpool_limits(1), ThreadPoolExecutor(available_cores()) as pool:  # the cores are taken
         for unit, (weights_F, direction_D, shift) in enumerate(pool.map(fit, [1] if units == 1 else range(units))):
@@ -115,30 +125,12 @@ def fit_one_vs_rest(
 
 
 def cross_fitted(
-    features: Any,
-    labels: npt.NDArray[np.int32],
-    num_classes: int,
-    regularization: Regularization,
-    weights: Floats,
-    folds: npt.NDArray[np.int64],
-    log: Callable[[str], None],
-    embeddings: NgramEmbeddings | None = None,
+    examples: Examples, regularization: Regularization, folds: npt.NDArray[np.int64], log: Callable[[str], None]
 ) -> Iterator[tuple[npt.NDArray[np.bool_], Coefficients]]:
-    """Which texts are in a fold, (N,), and the linear model of all others; fold by fold.
-
-    Args:
-        features: sparse (N, R), from ``features.text_features``.
-        labels: class ids, (N,).
-        num_classes: number of classes.
-        regularization: see ``fit_one_vs_rest``.
-        weights: how much each text's loss counts, (N,).
-        folds: fold of each text, below ``FOLDS``, (N,).
-        embeddings: see ``fit_one_vs_rest``.
-    """
+    """For each fold, which texts are in it, (N,), and the model of all others; ``folds`` has the fold of each text, (N,)."""
     for fold in range(FOLDS):
         log(f"fitting the linear model without fold {fold + 1} of {FOLDS}")
-        own, others = folds == fold, folds != fold
-        yield own, fit_one_vs_rest(features[others], labels[others], num_classes, regularization, weights[others], embeddings)
+        yield folds == fold, fit_one_vs_rest(examples.at(folds != fold), regularization)
 
 
 def feature_weights(features: Any, labels: npt.NDArray[np.int32], num_classes: int) -> npt.NDArray[np.float64]:
@@ -156,12 +148,12 @@ def feature_weights(features: Any, labels: npt.NDArray[np.int32], num_classes: i
 
 
 def log_odds_ratios(within_F: Any, found_F: Any, share: float, prior: float) -> npt.NDArray[np.float64]:
-    """Of all features the log of the odds of a class among texts that have it over those among all texts, (F,).
+    """The log of the odds of a class among texts with a feature, over its odds among all texts, (F,).
 
     Args:
         within_F: texts of the class that have the feature.
         found_F: texts that have it.
-        share: part of all texts that are of the class, above 0; zeros come back for 1.
+        share: share of the class in all texts, above 0; for 1 the ratios are zero.
         prior: texts of the usual mix of classes that are added to those that have the feature.
     """
     if share == 1.0:

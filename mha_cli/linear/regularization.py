@@ -8,13 +8,9 @@ Axes: N texts, R buckets, U units of the logits.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
-import numpy.typing as npt
 
-from mha_cli.linear.features import NgramEmbeddings
-from mha_cli.linear.one_vs_rest import Floats, Regularization, fit_one_vs_rest
+from mha_cli.linear.one_vs_rest import Examples, Regularization, fit_one_vs_rest
 from mha_cli.linear.stacking import fit_scale
 
 CHOICE_FOLDS = 3
@@ -33,49 +29,32 @@ USUAL_SCALE = 3.3
 """Mean scale over many data sets, the prior for few texts (`docs/experiments.md`)."""
 
 
-class _Judged(NamedTuple):
-    loss: float
-    regularization: Regularization
-
-
-def choose_regularization(
-    features: Any, labels: npt.NDArray[np.int32], num_classes: int, weights: Floats, seed: int, embeddings: NgramEmbeddings | None = None
-) -> Regularization:
-    """The regularization of least cross-entropy on texts that a linear model has not learnt from.
-
-    Args:
-        features: sparse (N, R), from ``features.text_features``.
-        labels: class ids, (N,).
-        num_classes: number of classes.
-        weights: how much each text's loss counts in fitting, (N,).
-        seed: of the order in which the texts of a class are dealt out over the folds.
-        embeddings: see ``fit_one_vs_rest``.
-    """
+def choose_regularization(examples: Examples, seed: int) -> Regularization:
+    """The regularization with the least cross-entropy on texts that a linear model has not learnt from; ``seed`` deals out the folds."""
+    labels = examples.labels
     order = np.random.default_rng(seed).permutation(len(labels))
     folds = np.empty(len(labels), np.int64)
     folds[order[np.argsort(labels[order], kind="stable")]] = np.arange(len(labels)) % CHOICE_FOLDS
     held_out = range(min(CHOICE_FOLDS, -(-ENOUGH * CHOICE_FOLDS // len(labels))))
     labels_of_held_out = np.concatenate([labels[folds == fold] for fold in held_out])
 
-    def logits(fold: int, c: float) -> Any:
-        own, others = folds == fold, folds != fold
-        model = fit_one_vs_rest(features[others], labels[others], num_classes, Regularization(c, USUAL_SCALE), weights[others], embeddings)
-        return features[own] @ model.table + model.bias
+    def judge(c: float) -> tuple[float, Regularization]:
+        usual = Regularization(c, USUAL_SCALE)
+        logits = [fit_one_vs_rest(examples.at(folds != fold), usual).logits(examples.features[folds == fold]) for fold in held_out]
+        scale, loss = fit_scale(np.concatenate(logits), labels_of_held_out)
+        return loss, Regularization(c, scale * USUAL_SCALE)
 
-    def judge(c: float) -> _Judged:
-        scale, loss = fit_scale(np.concatenate([logits(fold, c) for fold in held_out]), labels_of_held_out)
-        return _Judged(loss, Regularization(c, scale * USUAL_SCALE))
-
-    best = start = judge(usual_c(len(labels)))
+    start_loss, best = judge(usual_c(len(labels)))
+    least = start_loss
     for step in (STEP, 1.0 / STEP):
         for _ in range(MOST_STEPS):
-            other = judge(best.regularization.c * step)
-            if other.loss >= best.loss:
+            loss, other = judge(best.c * step)
+            if loss >= least:
                 break
-            best = other
-        if best is not start:
+            least, best = loss, other
+        if least < start_loss:
             break
-    return best.regularization
+    return best
 
 
 def usual_c(num_texts: int) -> float:

@@ -15,7 +15,7 @@ from mha_cli.linear import fit as module
 from mha_cli.linear import one_vs_rest
 from mha_cli.linear.features import ngrams_of, text_features
 from mha_cli.linear.fit import LinearModel, cross_fit_linear_model, fit_linear_model, linear_logits, refit_linear_model
-from mha_cli.linear.one_vs_rest import FOLDS, fit_one_vs_rest
+from mha_cli.linear.one_vs_rest import FOLDS, Examples, fit_one_vs_rest
 from mha_cli.linear.regularization import choose_regularization
 from mha_cli.runtime.forward import position_weights, text_logits
 from mha_cli.text.vocabulary import Vocabulary
@@ -121,8 +121,9 @@ def test_context_weights_are_learnt_on_what_the_other_folds_say(num_classes: int
     folds = np.random.default_rng(5).permutation(53) % FOLDS
     whole = encoded(reviews, list(labels))
     features = text_features(whole, ngrams_of(whole, linear), linear)
-    regularization = choose_regularization(features, labels, num_classes, np.ones(53, np.float32), 5)
-    tables = [fit_one_vs_rest(features[folds != k], labels[folds != k], num_classes, regularization).table for k in range(FOLDS)]
+    examples = Examples(features, labels, num_classes, np.ones(53, np.float32))
+    regularization = choose_regularization(examples, 5)
+    tables = [fit_one_vs_rest(examples.at(folds != k), regularization).table for k in range(FOLDS)]
     for row in range(53):
         part = slice(ngrams.offsets[row], ngrams.offsets[row + 1])
         np.testing.assert_array_equal(scores_EU[part], tables[folds[row]][ngrams.buckets[part]])
@@ -166,7 +167,7 @@ def test_refitted_on_the_validation_part_too(windows: list[int]) -> None:
     both = encoded(reviews + [[30, 10], [30, 11]] * 5, [*labels, *[1] * 10])
     assert first.regularization is not None
     features = text_features(both, ngrams_of(both, settings(1)), settings(1))
-    table, bias = fit_one_vs_rest(features, both.labels, 2, first.regularization)
+    table, bias = fit_one_vs_rest(Examples(features, both.labels, 2, np.ones(len(both), np.float32)), first.regularization)
     np.testing.assert_array_equal(refitted.table, table)
     np.testing.assert_array_equal(refitted.bias, bias)
     assert refitted.context_weights is first.context_weights
@@ -203,8 +204,8 @@ def test_cross_fitted_scores_come_from_tables_that_do_not_know_the_review(
     folds: list[npt.NDArray[np.bool_]] = []
     cross_fitted = one_vs_rest.cross_fitted
 
-    def kept(features: Any, labels: Any, *rest: Any) -> Any:
-        for own, without in cross_fitted(features, labels, *rest):
+    def kept(*arguments: Any) -> Any:
+        for own, without in cross_fitted(*arguments):
             tables.append(LinearModel(without.table, without.bias, None))
             folds.append(own)
             yield own, without

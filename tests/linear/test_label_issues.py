@@ -14,7 +14,7 @@ from mha_cli.config.settings import Config
 from mha_cli.linear import label_issues as module
 from mha_cli.linear.features import ngrams_of, text_features
 from mha_cli.linear.label_issues import contradicted, cross_fitted_probabilities, find_label_issues, ranked
-from mha_cli.linear.one_vs_rest import fit_one_vs_rest
+from mha_cli.linear.one_vs_rest import Examples, fit_one_vs_rest
 from mha_cli.linear.regularization import choose_regularization
 from mha_cli.linear.stacking import fit_stack, probabilities_of
 from tests.reviews import encoded
@@ -99,12 +99,11 @@ def test_texts_are_answered_by_the_other_folds(num_classes: int) -> None:
     features, folds = text_features(reviews, ngrams_of(reviews, config.linear), config.linear), np.empty(53, int)
     dealt = [row for label in range(num_classes) for row in range(53) if labels[row] == label]
     folds[dealt] = [number % 5 for number in range(53)]
-    ones = np.ones(53, np.float32)
-    regularization = choose_regularization(features, reviews.labels, num_classes, ones, config.seed)
+    examples = Examples(features, reviews.labels, num_classes, np.ones(53, np.float32))
+    regularization = choose_regularization(examples, config.seed)
     scores = np.zeros((53, 1 if num_classes == 2 else 3), np.float32)
     for row in range(53):
-        others = folds != folds[row]
-        table, bias = fit_one_vs_rest(features[others], reviews.labels[others], num_classes, regularization)
+        table, bias = fit_one_vs_rest(examples.at(folds != folds[row]), regularization)
         scores[row] = features[row] @ table + bias
     expected = probabilities_of(fit_stack(np.zeros_like(scores), scores, reviews.labels).logits(0.0, scores))
     np.testing.assert_allclose(found, expected, atol=1e-6)

@@ -16,7 +16,7 @@ from mha_cli.linear import ngram_embeddings, one_vs_rest
 from mha_cli.linear.features import NgramEmbeddings, Ngrams, ngrams_of
 from mha_cli.linear.fit import cross_fit_linear_model, fit_linear_model
 from mha_cli.linear.ngram_embeddings import batch_loss, learn_ngram_embeddings
-from mha_cli.linear.one_vs_rest import Regularization, feature_weights, fit_one_vs_rest
+from mha_cli.linear.one_vs_rest import Examples, Regularization, feature_weights, fit_one_vs_rest
 from tests.linear.test_fit import prepared
 from tests.reviews import bucket, encoded
 
@@ -131,7 +131,7 @@ def test_one_table_holds_scores_of_ngrams_and_of_their_embeddings(num_classes: i
     features[np.arange(61), labels] = 0.9
     features[:, 11] = 0  # stands in texts without labels alone
     known = NgramEmbeddings(np.array([0, 2, 3, 11, 17]), rng.normal(size=(5, 7)).astype(np.float32))
-    model = fit_one_vs_rest(csr_matrix(features), labels, num_classes, regularization, None, known)
+    model = fit_one_vs_rest(Examples(csr_matrix(features), labels, num_classes, np.ones(61, np.float32), known), regularization)
 
     weighed = features[:, np.arange(23) != 11]
     weighed = weighed * feature_weights(csr_matrix(weighed), labels, num_classes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ from scipy.sparse import csr_matrix
 from sklearn.svm import LinearSVC
 
 from mha_cli.linear import one_vs_rest
-from mha_cli.linear.one_vs_rest import Regularization, feature_weights, fit_one_vs_rest, log_odds_ratios
+from mha_cli.linear.one_vs_rest import Coefficients, Examples, Regularization, feature_weights, fit_one_vs_rest, log_odds_ratios
 
 REVIEWS, BUCKETS = 61, 23
 REGULARIZATION = Regularization(c=2.5, scale=1.7)
@@ -31,6 +32,11 @@ def random_features(num_classes: int, num_texts: int = REVIEWS, seed: int = 0) -
     features[np.arange(num_texts), said] = 0.9
     features[:, UNUSED], features[::7] = 0, 0
     return features.astype(np.float32), labels
+
+
+def fit(features: Any, labels: Classes, num_classes: int, weights: Floats | None = None) -> Coefficients:
+    weights = np.ones(len(labels), np.float32) if weights is None else weights
+    return fit_one_vs_rest(Examples(csr_matrix(features), labels, num_classes, weights), REGULARIZATION)
 
 
 def ratios_by_hand(features: Floats, labels: Classes, class_id: int, num_classes: int) -> list[float]:
@@ -74,7 +80,7 @@ def test_scores_are_those_of_another_solver(num_classes: int, weighted: bool, mo
     monkeypatch.setattr(one_vs_rest, "TOLERANCE", 1e-8)
     features, labels = random_features(num_classes)
     weights = np.random.default_rng(1).uniform(0.2, 3, REVIEWS).astype(np.float32) if weighted else None
-    model = fit_one_vs_rest(csr_matrix(features), labels, num_classes, REGULARIZATION, weights)
+    model = fit(features, labels, num_classes, weights)
     units = [1] if num_classes == 2 else range(num_classes)
     assert (model.table.shape, model.table.dtype, model.bias.dtype) == ((BUCKETS, len(units)), np.float32, np.float32)
     scale = np.insert(weights_by_hand(np.delete(features, UNUSED, axis=1), labels, num_classes), UNUSED, 0.0)
@@ -90,9 +96,9 @@ def test_scores_are_those_of_another_solver(num_classes: int, weighted: bool, mo
 
 def test_the_solver_stops_where_more_would_tell_nothing_new(monkeypatch: pytest.MonkeyPatch) -> None:
     features, labels = random_features(3, 400)
-    usual = fit_one_vs_rest(csr_matrix(features), labels, 3, REGULARIZATION)
+    usual = fit(features, labels, 3)
     monkeypatch.setattr(one_vs_rest, "TOLERANCE", 1e-10)
-    exact = fit_one_vs_rest(csr_matrix(features), labels, 3, REGULARIZATION)
+    exact = fit(features, labels, 3)
     ours, best = (features @ model.table + model.bias for model in (usual, exact))
     assert np.abs(ours - best).max() < 0.05 * np.abs(best).max()
 
@@ -102,7 +108,7 @@ def test_one_core_and_many_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -
     models = []
     for cores in (1, 2, 5):
         monkeypatch.setattr(one_vs_rest, "available_cores", lambda cores=cores: cores)
-        models.append(fit_one_vs_rest(csr_matrix(features), labels, 7, REGULARIZATION))
+        models.append(fit(features, labels, 7))
     for model in models[1:]:
         np.testing.assert_array_equal(model.table, models[0].table)
         np.testing.assert_array_equal(model.bias, models[0].bias)
@@ -112,7 +118,7 @@ def test_one_core_and_many_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -
 def test_what_no_review_or_every_review_is_of_scores_the_margin(present: tuple[int, ...]) -> None:
     features, labels = random_features(3)
     rows = np.isin(labels, present)
-    model = fit_one_vs_rest(csr_matrix(features[rows]), labels[rows], 3, REGULARIZATION)
+    model = fit(features[rows], labels[rows], 3)
     learnt = [class_id in present and len(present) > 1 for class_id in range(3)]
     assert model.table.any(axis=0).tolist() == learnt
     sides = [np.float32(REGULARIZATION.scale * (1 if class_id in present else -1)) for class_id in range(3)]
@@ -122,13 +128,13 @@ def test_what_no_review_or_every_review_is_of_scores_the_margin(present: tuple[i
 @pytest.mark.parametrize("class_id", [0, 1])
 def test_of_two_classes_one_alone_scores_the_margin(class_id: int) -> None:
     features, _ = random_features(2)
-    model = fit_one_vs_rest(csr_matrix(features), np.full(REVIEWS, class_id, np.int32), 2, REGULARIZATION)
+    model = fit(features, np.full(REVIEWS, class_id, np.int32), 2)
     assert not model.table.any()
     assert model.bias == np.float32(REGULARIZATION.scale * (1 if class_id else -1))
 
 
 def test_reviews_without_a_feature_teach_nothing() -> None:
-    model = fit_one_vs_rest(csr_matrix((5, BUCKETS), dtype=np.float32), np.array([0, 1, 1, 1, 2], np.int32), 3, REGULARIZATION)
+    model = fit(np.zeros((5, BUCKETS), np.float32), np.array([0, 1, 1, 1, 2], np.int32), 3)
     assert not (model.table.any() or model.bias.any())
 
 
@@ -138,6 +144,6 @@ def test_a_review_of_weight_two_is_two_reviews(monkeypatch: pytest.MonkeyPatch) 
     features, labels = random_features(3)
     twice, labels_twice = np.concatenate([features, features]), np.concatenate([labels, labels])
     weights = np.repeat(np.array([2.0, 0.0], np.float32), REVIEWS)
-    once, both = (fit_one_vs_rest(csr_matrix(twice), labels_twice, 3, REGULARIZATION, of_reviews) for of_reviews in (weights, None))
+    once, both = (fit(twice, labels_twice, 3, of_reviews) for of_reviews in (weights, None))
     np.testing.assert_allclose(once.table, both.table, atol=1e-4)
     np.testing.assert_allclose(once.bias, both.bias, atol=1e-4)

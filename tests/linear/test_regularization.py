@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -11,7 +13,7 @@ from scipy.special import log_softmax
 from sklearn.svm import LinearSVC
 
 from mha_cli.linear import one_vs_rest, regularization
-from mha_cli.linear.one_vs_rest import feature_weights
+from mha_cli.linear.one_vs_rest import Examples, Regularization, feature_weights
 from mha_cli.linear.regularization import CHOICE_FOLDS, MOST_STEPS, STEP, USUAL_SCALE, choose_regularization, usual_c
 from mha_cli.linear.stacking import SCALE_SPREAD
 
@@ -29,6 +31,10 @@ def reviews_of(num_texts: int, num_classes: int, noise: float) -> tuple[npt.NDAr
     wrong = rng.random(num_texts) < (0.4 if noise else 0.0)
     labels[wrong] = rng.integers(num_classes, size=wrong.sum())
     return features.astype(np.float32), labels
+
+
+def choose(features: Any, labels: npt.NDArray[np.int32], num_classes: int) -> Regularization:
+    return choose_regularization(Examples(csr_matrix(features), labels, num_classes, np.ones(len(labels), np.float32)), SEED)
 
 
 def folds_by_hand(labels: npt.NDArray[np.int32], num_classes: int) -> list[int]:
@@ -68,7 +74,7 @@ def test_what_other_folds_say_decides(
 ) -> None:
     monkeypatch.setattr(one_vs_rest, "TOLERANCE", 1e-8)
     features, labels = reviews_of(num_texts, num_classes, noise)
-    found = choose_regularization(csr_matrix(features), labels, num_classes, np.ones(num_texts, np.float32), SEED)
+    found = choose(features, labels, num_classes)
     candidates = {step: judged_by_hand(features, labels, num_classes, usual_c(num_texts) * STEP**step) for step in range(-2, 3)}
     best = min(candidates, key=lambda step: candidates[step][0])
     assert best in steps
@@ -80,13 +86,13 @@ def test_of_many_reviews_one_fold_decides_and_of_all_at_most_so_many_fits(monkey
     fitted: list[int] = []
     original = regularization.fit_one_vs_rest
     monkeypatch.setattr(
-        regularization, "fit_one_vs_rest", lambda features, *rest: fitted.append(features.shape[0]) or original(features, *rest)
+        regularization, "fit_one_vs_rest", lambda examples, chosen: fitted.append(len(examples.labels)) or original(examples, chosen)
     )
     monkeypatch.setattr(regularization, "ENOUGH", 100)
     for num_texts, folds in ((60, 3), (200, 2), (300, 1), (1_000, 1)):
         features, labels = reviews_of(num_texts, 2, 0.1)
         fitted.clear()
-        choose_regularization(csr_matrix(features), labels, 2, np.ones(num_texts, np.float32), SEED)
+        choose(features, labels, 2)
         assert len(fitted) % folds == 0
         assert 3 * folds <= len(fitted) <= (2 + MOST_STEPS) * folds
         assert all(abs(3 * number - 2 * num_texts) <= 3 for number in fitted)
@@ -94,7 +100,6 @@ def test_of_many_reviews_one_fold_decides_and_of_all_at_most_so_many_fits(monkey
 
 @pytest.mark.parametrize("labels", [[0, 1], [0, 1, 2], [1, 1, 1, 1], [0, 0, 1, 2, 3, 4]])
 def test_a_handful_of_reviews_has_a_regularization_near_the_usual_one(labels: list[int]) -> None:
-    features = csr_matrix(np.eye(len(labels), 7, dtype=np.float32))
-    found = choose_regularization(features, np.array(labels, np.int32), max(2, *labels) + 1, np.ones(len(labels), np.float32), SEED)
+    found = choose(np.eye(len(labels), 7, dtype=np.float32), np.array(labels, np.int32), max(2, *labels) + 1)
     assert usual_c(len(labels)) / 10 < found.c < usual_c(len(labels)) * 10
     assert USUAL_SCALE / 5 < found.scale < USUAL_SCALE * 5
