@@ -10,9 +10,11 @@ from contextlib import contextmanager
 from threading import Thread
 from types import FrameType
 
+from mha_cli.errors import MhaError
 from mha_cli.system.callbacks import Callbacks, StepProgress
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+NOTHING_KEPT = " before there was anything to keep; start again"
 
 
 class StopRequest:
@@ -53,8 +55,12 @@ class StopRequest:
 
 
 @contextmanager
-def stop_request() -> Iterator[StopRequest]:
-    """Take over the signals for the time of a run; one that the caller has made to ignore them keeps ignoring them."""
+def stop_request(result: Callable[[], str | None]) -> Iterator[StopRequest]:
+    """Take over the signals for the time of a run, whose end by a signal is an MhaError; signals that the caller ignores stay ignored.
+
+    Args:
+        result: says after a stop what is kept and how to go on; None if nothing is kept.
+    """
     request = StopRequest()
     before = {number: signal.getsignal(number) for number in SIGNALS}
     with _heard(request.answer):
@@ -63,6 +69,8 @@ def stop_request() -> Iterator[StopRequest]:
                 signal.signal(number, request.receive)
         try:
             yield request
+        except KeyboardInterrupt:
+            raise MhaError(f"interrupted{result() or NOTHING_KEPT}", exit_code=request.exit_code) from None
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)

@@ -53,25 +53,23 @@ def train(
 
     from mha_cli.data.preparation import prepare
 
-    with settings_for_less_memory(), stop_request() as request:
-        try:
-            holding = run_directory(folder, settings, resume) if task.is_chief else nullcontext(RunDirectory(folder))
-            with holding as held, training_progress() as progress:
-                request.log = progress.log
-                callbacks = progress if task.is_chief else SILENT
-                # With other workers later: TensorFlow has to know them before it reads a set of TensorFlow Datasets.
-                data = prepare(settings, callbacks) if task.num_workers == 1 else None
-                callbacks.log("starting TensorFlow")
-                from mha_cli.training.run import train as run_training
+    def after_a_stop() -> str | None:
+        if not task.is_chief:
+            return "; the chief says how to go on"
+        again = shlex.join(["mha", "train", "--config", f"{folder}/{CONFIG}", "--output", f"{folder}", "--resume"])
+        return f"; {folder} keeps what was learnt; go on with: {again}" if has_state(folder) else None
 
-                summary = run_training(settings if data is None else data.config, held, request.watched(callbacks), data)
-        except KeyboardInterrupt:
-            if not task.is_chief:
-                raise MhaError("interrupted", "the chief says how to go on", request.exit_code) from None
-            if not has_state(folder):
-                raise MhaError("interrupted before there was anything to keep", "start again", request.exit_code) from None
-            again = shlex.join(["mha", "train", "--config", f"{folder}/{CONFIG}", "--output", f"{folder}", "--resume"])
-            raise MhaError(f"interrupted; {folder} keeps what was learnt", f"go on with: {again}", request.exit_code) from None
+    with settings_for_less_memory(), stop_request(after_a_stop) as request:
+        holding = run_directory(folder, settings, resume) if task.is_chief else nullcontext(RunDirectory(folder))
+        with holding as held, training_progress() as progress:
+            request.log = progress.log
+            callbacks = progress if task.is_chief else SILENT
+            # With other workers later: TensorFlow has to know them before it reads a set of TensorFlow Datasets.
+            data = prepare(settings, callbacks) if task.num_workers == 1 else None
+            callbacks.log("starting TensorFlow")
+            from mha_cli.training.run import train as run_training
+
+            summary = run_training(settings if data is None else data.config, held, request.watched(callbacks), data)
     if not task.is_chief:
         return
     print_json(summary) if as_json else render.training(summary, scoring_command(folder, settings))

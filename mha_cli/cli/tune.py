@@ -18,7 +18,6 @@ from mha_cli.cli.stopping import stop_request
 from mha_cli.cli.train import scoring_command
 from mha_cli.config.loading import load_config
 from mha_cli.config.recipes import new_run_name
-from mha_cli.errors import MhaError
 from mha_cli.system.cluster import refuse_several_workers
 from mha_cli.system.memory import settings_for_less_memory
 from mha_cli.tuning.space import default_search, space_of, trial_config
@@ -74,20 +73,22 @@ def tune(
     from mha_cli.data.preparation import prepare
     from mha_cli.plots.figures import search_figure
 
-    with settings_for_less_memory(), stop_request() as request:
-        try:
-            with held_study(folder, settings, search or [], minutes, trials) as study, training_progress() as callbacks:
-                request.log = callbacks.log
-                data = prepare(tried, callbacks)
-                space = space_of(search or default_search(data.config), data.config)
-                callbacks.log("starting TensorFlow")
-                from mha_cli.tuning.search import tune as run_search
+    def after_a_stop() -> str | None:
+        return f"; {folder} keeps what was tried; the same command goes on" if (folder / STUDY).is_file() else None
 
-                summary = run_search(settings, study, space, data, request.watched(callbacks))
-        except KeyboardInterrupt:
-            if not (folder / STUDY).is_file():
-                raise MhaError("interrupted before there was anything to keep", "start again", request.exit_code) from None
-            raise MhaError(f"interrupted; {folder} keeps what was tried", "the same command goes on", request.exit_code) from None
+    with (
+        settings_for_less_memory(),
+        stop_request(after_a_stop) as request,
+        held_study(folder, settings, search or [], minutes, trials) as study,
+        training_progress() as callbacks,
+    ):
+        request.log = callbacks.log
+        data = prepare(tried, callbacks)
+        space = space_of(search or default_search(data.config), data.config)
+        callbacks.log("starting TensorFlow")
+        from mha_cli.tuning.search import tune as run_search
+
+        summary = run_search(settings, study, space, data, request.watched(callbacks))
     save_picture(search_figure(summary), folder / PLOT)
     plain = shlex.join(["mha", "train", "--config", config, *(part for one in overrides or [] for part in ("--set", one))])
     following = scoring_command(folder, settings) if (folder / METRICS).is_file() else plain

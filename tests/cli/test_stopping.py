@@ -12,6 +12,7 @@ import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.cli.stopping import StopRequest, stop_request
+from mha_cli.errors import MhaError
 from tests.cli.command import RESUME, TIMEOUT, TINY, TRACED_SOON, held_training, refusal, run_mha, start_training, tree
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def test_a_signal_is_answered_before_the_step_is_done(patient: bool, told: str) 
 
     earlier = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
-        with contextlib.suppress(KeyboardInterrupt), stop_request() as request:
+        with contextlib.suppress(MhaError), stop_request(str) as request:
             request.patient, request.log = patient, tell
             threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # other threads get it, and this one waits as for a long step
