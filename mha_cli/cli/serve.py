@@ -48,8 +48,7 @@ def serve(
 
     model, _ = load_checkpoint(checkpoint)
     from mha_cli.serve.app import application
-    from mha_cli.serve.limits import Guarded, Limits, is_local
-    from mha_cli.serve.server import listening_socket, server
+    from mha_cli.serve.server import Guarded, Limits, is_local, listening_socket, server
 
     limits = Limits(waiting=waiting, answer_seconds=timeout)
     with listening_socket(host, port) as listener:

@@ -1,7 +1,10 @@
 """The forward pass as it stands in the paper, in NumPy, float32.
 
 Axes: B batch, L length (M when keys are meant), H heads, K width per head, F = H·K, D model width, C classes;
-of the linear model N n-grams of a text, R buckets, U units of the logits, W words with context weights of their own, K windows.
+of the linear model N n-grams of a text, R buckets, U units of the logits, W words with context weights of their own, K windows;
+of subwords T tokens of all texts, W characters of a token, R rows of a table.
+
+A token is its id, so that tokens are (B, L), or its id and then the code points of W characters of it, so that they are (B, L, 1 + W).
 """
 
 from __future__ import annotations
@@ -13,11 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.config.parameters import SMALLEST_NORM
-from mha_cli.config.settings import Config, LinearConfig, ModelConfig
+from mha_cli.config.settings import SUBWORD_LENGTHS, Config, LinearConfig, ModelConfig
 from mha_cli.errors import MhaError
-from mha_cli.runtime.subwords import ids_of, subword_sums
 from mha_cli.system.working_memory import SCORE_BLOCK, blocks
-from mha_cli.text.ngrams import hashed_ngrams
+from mha_cli.text.ngrams import hashed_ngrams, hashed_subwords
 
 Array = npt.NDArray[Any]
 Weights = Mapping[str, npt.NDArray[np.float32]]
@@ -109,6 +111,32 @@ def with_neighbours(x_BLD: Array, mask_BL: Array, kernel_ND: Array) -> Array:
     for n, kernel_D in enumerate(kernel_ND):
         sums_BLD += np.multiply(padded[:, n : n + length], kernel_D, out=product_BLD)
     return sums_BLD
+
+
+def ids_of(tokens: Array) -> Array:
+    """The ids (B, L) of tokens (B, L) or (B, L, 1 + W)."""
+    return tokens if tokens.ndim == 2 else tokens[:, :, 0]
+
+
+def subword_sums(table_RD: Array, tokens: Array) -> tuple[Array, Array]:
+    """For each token of (B, L, 1 + W) the sum of its subwords' rows, (B, L, D), and their number, (B, L, 1).
+
+    The longest tokens come first, so that those with a subword that ends at a character are the first few, and no row is taken in vain.
+
+    Source: Bojanowski et al. 2017, "Enriching Word Vectors with Subword Information", section 3.2, without the word itself.
+    """
+    characters_TW = tokens[:, :, 1:].reshape(-1, tokens.shape[2] - 1)
+    lengths_T = np.count_nonzero(characters_TW, axis=1)
+    order_T = np.argsort(-lengths_T)
+    characters_TW = characters_TW[order_T, : lengths_T.max(initial=0)]
+    reaching_W = np.count_nonzero(characters_TW, axis=0).tolist()
+    sorted_TD, sums_TD = np.zeros((2, len(order_T), table_RD.shape[1]), np.float32)
+    for n, (buckets_TW, _) in zip(SUBWORD_LENGTHS, hashed_subwords(characters_TW, len(table_RD)), strict=True):
+        for last, reaching in enumerate(reaching_W[n - 1 :], n - 1):
+            sorted_TD[:reaching] += table_RD.take(buckets_TW[:reaching, last], axis=0)
+    sums_TD[order_T] = sorted_TD
+    numbers_T = sum(np.maximum(lengths_T - n + 1, 0) for n in SUBWORD_LENGTHS)
+    return sums_TD.reshape(*tokens.shape[:2], -1), numbers_T.astype(np.float32).reshape(*tokens.shape[:2], 1)
 
 
 def linear_logits(tokens: Array, weights: Weights, linear: LinearConfig) -> Array:

@@ -29,7 +29,7 @@ from mha_cli.runtime.choice import Choice
 from mha_cli.runtime.classifier import Classifier, Prediction
 from mha_cli.runtime.inspection import look_inside
 from mha_cli.runtime.stream import most_together
-from mha_cli.serve.limits import Failure, error_response
+from mha_cli.serve.server import Failure, error_response
 from mha_cli.version import __version__
 
 MOST_WORDS = 256

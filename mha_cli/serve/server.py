@@ -1,19 +1,34 @@
-"""The application on a port, from the first request to the last."""
+"""The application on a port, behind limits of what clients may take: bytes, seconds, connections, and places among the waiting requests."""
 
 from __future__ import annotations
 
+import asyncio
+import ipaddress
 import logging
 import os
+import re
+import resource
 import socket
 from collections import OrderedDict
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import uvicorn
-from starlette.types import ASGIApp
+from pydantic import BaseModel
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mha_cli.errors import MhaError, printable
-from mha_cli.serve.limits import Limits
+from mha_cli.records.objects import plain_json
+
+SAFE_HEADERS = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"), (b"referrer-policy", b"no-referrer")]
+
+SPARE_DESCRIPTORS = 40
+"""Descriptors that connections leave free: for those that are accepted before earlier ones are closed, and for files."""
 
 BACKLOG = 1024
 """Connections that wait to be accepted."""
@@ -21,6 +36,152 @@ ACCEPTED_AT_ONCE = 8
 """Connections that asyncio accepts in one go, before it tells of any; they are open beyond the limit meanwhile."""
 
 log = logging.getLogger(__name__)
+
+
+def most_connections() -> int:
+    """Connections that fit below the limit of open files (`ulimit -n`), beside the files that are open now."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(2, limit - len(os.listdir("/dev/fd")) - SPARE_DESCRIPTORS)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of all clients together, and of a request.
+
+    Args:
+        connections: open connections; beyond these, the oldest one that waits for no answer is closed.
+        waiting: requests that wait for their body or answer; at most half of the connections, so that the health check always gets one.
+        answer_seconds: seconds from the end of the body to the end of the answer.
+        body_seconds: seconds until the body is there.
+        body_bytes: bytes of the body.
+    """
+
+    connections: int = field(default_factory=most_connections)
+    waiting: int = 128
+    answer_seconds: float = 30.0
+    body_seconds: float = 10.0
+    body_bytes: int = 1_000_000
+
+
+class Failure(BaseModel):
+    """Why there is no answer."""
+
+    error: str
+
+
+class Refused(Exception):
+    """A refused request; the arguments are those of ``error_response``."""
+
+
+def error_response(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    """An error in the one form that all have."""
+    return Response(plain_json({"error": message}), status, headers, media_type="application/json")
+
+
+class Guarded:
+    """An application behind the limits. Bodies come to it whole.
+
+    ``local_only`` refuses every name that is not this machine's own: a page elsewhere may give itself our address (DNS rebinding).
+    """
+
+    def __init__(self, app: ASGIApp, limits: Limits, local_only: bool = True) -> None:
+        self._app, self._limits, self._local_only = app, limits, local_only
+        self._waiting, self._most_waiting = 0, min(limits.waiting, limits.connections // 2)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        response, started = None, False
+
+        async def send_safely(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message["headers"] = [*message["headers"], *SAFE_HEADERS]
+            await send(message)
+
+        try:
+            await self._answer(scope, receive, send_safely)
+        except Refused as refused:
+            response = error_response(*refused.args)
+        except Exception as error:
+            what = f"{scope['method']} {scope['path']}: {type(error).__name__}: {error}"
+            log.exception(f"{what}; this is a fault in mha, MHA_DEBUG=1 shows where")
+        if response is not None and not started:  # what was begun cannot be answered otherwise: its connection is closed
+            await response(scope, receive, send_safely)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        if scope["http_version"] not in ("1.0", "1.1"):
+            raise Refused(505, "send the request as HTTP/1.1")
+        if self._local_only and not is_local(re.sub(r":\d*$", "", headers.get("host", ""))):
+            raise Refused(421, "not a name of this machine; ask for 127.0.0.1 or localhost")
+        if int(headers.get("content-length", 0)) > self._limits.body_bytes:
+            await self._refuse_large("expect" not in headers, scope, receive, send)
+        elif scope["method"] != "POST":
+            await self._app(scope, receive, send)
+        elif self._waiting >= self._most_waiting:
+            raise Refused(429, f"{self._waiting} requests are waiting already; try again in a second", {"Retry-After": "1"})
+        else:
+            self._waiting += 1
+            try:
+                await self._answer_in_time(scope, receive, send)
+            finally:
+                self._waiting -= 1
+
+    async def _answer_in_time(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body, more = bytearray(), True
+        try:
+            async with asyncio.timeout(self._limits.body_seconds):
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return
+                    body += message["body"]
+                    more = message["more_body"]
+                    if len(body) > self._limits.body_bytes:
+                        break
+        except TimeoutError:
+            raise Refused(408, f"no body within {self._limits.body_seconds:g} seconds", {"Connection": "close"}) from None
+        if len(body) > self._limits.body_bytes:
+            return await self._refuse_large(more, scope, receive, send)
+
+        async def receive_body() -> Message:
+            return {"type": "http.request", "body": bytes(body), "more_body": False}
+
+        tasks = answering, gone = asyncio.ensure_future(self._app(scope, receive_body, send)), asyncio.ensure_future(receive())
+        try:
+            await asyncio.wait(tasks, timeout=self._limits.answer_seconds, return_when=asyncio.FIRST_COMPLETED)
+            if answering.done():
+                answering.result()
+            elif not gone.done():
+                raise Refused(503, f"no answer within {self._limits.answer_seconds:g} seconds; try again later", {"Retry-After": "1"})
+        finally:  # for one who has hung up nothing more is computed
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    async def _refuse_large(self, more: bool, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer at once, then for a while drop what still comes: a client that is cut off may not read why."""
+        message = f"the body has more than {self._limits.body_bytes:,} bytes; send fewer or shorter texts"
+
+        async def send_and_drop(sent: Message) -> None:
+            await send({**sent, "more_body": True} if sent["type"] == "http.response.body" else sent)
+
+        await error_response(413, message, {"Connection": "close"})(scope, receive, send_and_drop)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._limits.body_seconds):
+                while more and (dropped := await receive())["type"] == "http.request":
+                    more = dropped["more_body"]
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def is_local(host: str) -> bool:
+    """Whether a host, as a URL names it (IPv6 in brackets), can only be this machine itself."""
+    with suppress(ValueError):
+        if host.startswith("[") and host.endswith("]"):
+            return ipaddress.IPv6Address(host[1:-1]).is_loopback
+        return ipaddress.IPv4Address(host).is_loopback
+    return host.lower() == "localhost"
 
 
 def listening_socket(host: str, port: int) -> socket.socket:

@@ -11,8 +11,7 @@ from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any
 
 from mha_cli.serve.app import application
-from mha_cli.serve.limits import Guarded, Limits
-from mha_cli.serve.server import listening_socket, server
+from mha_cli.serve.server import Guarded, Limits, listening_socket, server
 from tests.cli.command import TIMEOUT
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
-from mha_cli.serve.limits import Limits
+from mha_cli.serve.server import Limits
 from tests.browser import open_page
 from tests.checkpoints import small_checkpoint
 from tests.cli.pages import HOSTILE

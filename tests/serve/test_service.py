@@ -21,7 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.serve import app
-from mha_cli.serve.limits import Limits
+from mha_cli.serve.server import Limits
 from mha_cli.version import __version__
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
 from tests.cli.command import run_here
