@@ -128,8 +128,10 @@ def serve(work: Callable[[Any], Any], connection: Connection, forked: bool) -> N
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1):
         os.dup2(nowhere, descriptor)
-    if forked:
-        _close_all_but(connection.fileno())
+    if forked:  # while a worker has an inherited descriptor open, nobody learns that the parent has ended or closed it
+        kept, last = connection.fileno(), max(map(int, os.listdir("/dev/fd")))
+        os.closerange(3, kept)
+        os.closerange(kept + 1, last + 1)
     threading.Thread(target=end_with, args=(connection,), daemon=True).start()
     with suppress(EOFError, OSError, MemoryError):
         while True:
@@ -150,14 +152,6 @@ def end_with(connection: Connection) -> None:
     parent.register(connection.fileno(), 0)  # no event is asked for; poll says all the same that the other side is gone
     parent.poll()
     os._exit(EXIT_FAILURE)
-
-
-def _close_all_but(kept: int) -> None:
-    """Close inherited descriptors: while a worker has one open, nobody learns that the parent has ended or closed it."""
-    for descriptor in map(int, os.listdir("/dev/fd")):
-        if descriptor > 2 and descriptor != kept:
-            with suppress(OSError):  # that of the list itself is closed already
-                os.close(descriptor)
 
 
 @contextmanager

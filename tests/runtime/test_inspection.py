@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from mha_cli.runtime import probabilities
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.inspection import ReadWords, explain, mean_entropy, near_uniform, strongest_links, view_attention
 from tests.checkpoints import small_checkpoint, with_text
@@ -168,21 +167,3 @@ def test_looked_at_is_the_mean_over_words_heads_and_blocks() -> None:
     columns = [sum(float(weights[:, row, column].mean()) for row in range(8)) / 8 for weights in view.weights for column in range(8)]
     assert result.attention == pytest.approx([(columns[word] + columns[8 + word]) / 2 for word in range(8)], abs=1e-6)
     assert sum(result.attention) == pytest.approx(1.0, abs=1e-5)
-
-
-def test_occlusion_of_a_long_review_is_computed_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What takes time is a call; 200 words must not be 200 of them."""
-    shapes: list[tuple[int, ...]] = []
-    compute = probabilities.class_probabilities
-
-    def recorded(token_ids: np.ndarray, *rest: Any, **more: Any) -> np.ndarray:
-        shapes.append(token_ids.shape)
-        return compute(token_ids, *rest, **more)
-
-    monkeypatch.setattr(probabilities, "class_probabilities", recorded)
-    monkeypatch.setattr(probabilities, "BATCH_TOKENS", 10 * 199)
-    checkpoint = with_text(small_checkpoint(positions="sinusoidal"), sequence_length=200)
-    result = explain(checkpoint, "the film was not superb " * 40)
-    assert len(result.words) == 200
-    assert sum(rows for rows, _ in shapes) == 201
-    assert len(shapes) == 1 + math.ceil(200 / 10)
