@@ -203,12 +203,6 @@ def test_half_a_surrogate_pair_is_replaced(tmp_path: Path) -> None:
     assert mha.load(tmp_path / "run").predict(["superb caf\udce9"]) == model.predict(["superb caf\udce9"])
 
 
-def test_a_small_model_is_saved_as_one(tmp_path: Path) -> None:
-    mha.load(PACKAGED).save(tmp_path / "small.keras")
-    assert (tmp_path / "small.keras").stat().st_size == pytest.approx(PACKAGED.stat().st_size, rel=1e-3)
-    assert mha.load(tmp_path / "small.keras").predict(TEXTS[:3]) == mha.load(PACKAGED).predict(TEXTS[:3])
-
-
 def test_no_two_settings_have_one_name() -> None:
     sections = (settings.Config, settings.DataSettings, settings.TextConfig, settings.ModelConfig, settings.TrainingConfig)
     names = [name for section in sections for name in section.model_fields]

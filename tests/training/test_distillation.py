@@ -78,6 +78,7 @@ def test_without_unlabelled_texts(tmp_path: Path) -> None:
     assert (found.targets.max(axis=1) >= 0.5).all()
 
 
+@pytest.mark.usefixtures("trained_in_numpy")
 def test_the_encoder_stands_alone_in_the_checkpoint(tmp_path: Path) -> None:
     config = write_texts(tmp_path, 2, unlabelled=True)
     summary = train(config, tmp_path / "run")
@@ -90,6 +91,7 @@ def test_the_encoder_stands_alone_in_the_checkpoint(tmp_path: Path) -> None:
     assert load_config(summary.checkpoint.with_name("config.yaml")) == config  # the run keeps what it was asked for
 
 
+@pytest.mark.usefixtures("trained_in_numpy")
 def test_a_linear_model_is_refitted_and_stays_beside_the_encoder_it_has_taught(tmp_path: Path) -> None:
     config = write_texts(tmp_path, 2, unlabelled=True, keep=True, refit=True)
     summary, data = train(config, tmp_path / "run"), prepare(config)

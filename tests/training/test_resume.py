@@ -10,9 +10,7 @@ import random
 import shutil
 import subprocess
 import sys
-import weakref
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +22,7 @@ from mha_cli.config.loading import config_from_dict, config_to_dict, load_config
 from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import MhaError
 from mha_cli.system.callbacks import SILENT, StepProgress
-from mha_cli.system.whole_files import LOCK, locked
+from mha_cli.system.whole_files import locked
 from mha_cli.training import state
 from mha_cli.training.state import restore_state, save_state
 from tests.checkpoints import damaged
@@ -123,13 +121,6 @@ def test_what_ends_before_anything_was_learnt_leaves_the_folder_as_it_was(
         assert list(tmp_path.rglob("*")) == ([tmp_path / "run"] if there else [])
 
 
-def test_a_lock_that_a_killed_run_left_is_no_run(config: Config, data: PreparedData, tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / LOCK).touch()
-    interrupt(config, tmp_path / "run", 1, data)
-    assert has_state(tmp_path / "run")
-
-
 # What cannot be gone on with
 
 
@@ -159,25 +150,6 @@ def test_a_state_of_another_model(config: Config, data: PreparedData, tmp_path: 
         save_state(tmp_path / "state.npz", trainer, [])
         with pytest.raises(MhaError, match=r"belongs to another model, or to another version of mha; train anew in another folder$"):
             restore_state(tmp_path / "state.npz", NumpyTrainer(config, data))
-
-
-def test_a_state_is_saved_one_array_after_another(config: Config, data: PreparedData, tmp_path: Path) -> None:
-    trainer = NumpyTrainer(config, data)
-    made: list[weakref.ref[np.ndarray]] = []
-    alive: list[int] = []
-
-    def one_by_one() -> Iterator[np.ndarray]:
-        for number in range(5):
-            array = np.full(3, number)
-            made.append(weakref.ref(array))
-            alive.append(sum(reference() is not None for reference in made))
-            yield array
-
-    trainer.arrays = one_by_one  # type: ignore[assignment, method-assign]
-    save_state(tmp_path / "state.npz", trainer, [])
-    with np.load(tmp_path / "state.npz") as saved:
-        assert [saved[f"variable_{number}"].tolist() for number in range(5)] == [[number] * 3 for number in range(5)]
-    assert max(alive) <= 2  # the one that is written stays until the next has taken its place
 
 
 def test_a_state_that_is_damaged_anywhere_is_refused_or_harmless(config: Config, data: PreparedData, stopped: Path, tmp_path: Path) -> None:

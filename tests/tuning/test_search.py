@@ -135,22 +135,6 @@ def test_a_trial_is_what_mha_train_would_have_trained(tmp_path: Path, settings: 
     assert (best.validation_loss, best.validation_accuracy) == (summary.best.loss, summary.best.accuracy)
 
 
-@pytest.mark.process
-def test_scores_are_fitted_once_for_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fitted: list[int] = []
-    fit_linear_models = searching.fit_linear_models
-
-    def counted(config: Config, *rest: Any) -> Any:
-        fitted.append(config.linear.max_ngram)
-        return fit_linear_models(config, *rest)
-
-    monkeypatch.setattr(searching, "fit_linear_models", counted)
-    settings = with_settings(config(), {"linear.max_ngram": 1, "linear.buckets": 64}, "test")
-    summary = tuned(tmp_path / "run", trials=5, settings=settings, search=["linear.max_ngram=1,2"])
-    assert {trial.settings["linear.max_ngram"] for trial in summary.trials} == {1, 2}
-    assert sorted(fitted) == [1, 2]
-
-
 def test_settings_that_do_not_go_together_are_a_trial_stopped(tmp_path: Path) -> None:
     notes: list[str] = []
     search = ["model.embed_dim=10,14", "model.num_heads=3,4"]
@@ -166,9 +150,7 @@ def test_settings_that_do_not_go_together_are_a_trial_stopped(tmp_path: Path) ->
 
 def test_a_search_of_the_same_seed_comes_to_the_same(tmp_path: Path) -> None:
     first, second = (tuned(tmp_path / name, trials=4) for name in ("first", "second"))
-    assert [dataclasses.replace(trial, seconds=0.0) for trial in first.trials] == [
-        dataclasses.replace(trial, seconds=0.0) for trial in second.trials
-    ]
+    assert [(one.settings, one.loss) for one in first.trials] == [(one.settings, one.loss) for one in second.trials]
 
 
 # The budget
