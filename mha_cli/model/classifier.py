@@ -16,17 +16,10 @@ from mha_cli.layers import GlobalMaxPooling1D, NgramLinear, PositionalEmbedding,
 
 
 def build_classifier(config: Config, vocabulary_size: int, num_classes: int, with_linear: bool = True) -> keras.Model:
-    """A Keras model from tokens to class probabilities: ids (B, L), or ids and characters (B, L, 1 + W).
+    """A Keras model from tokens, ids (B, L) or ids and characters (B, L, 1 + W), to class probabilities.
 
-    Args:
-        config: settings with the sizes.
-        vocabulary_size: ids that the vocabulary really has; at most ``config.text.vocabulary_size``.
-        num_classes: classes, at least 2.
-        with_linear: False for the encoder alone, as it trains before the linear model is stacked with it.
-
-    Returns:
-        A model whose output is the probability of the second class, (B, 1), for two classes (one sigmoid unit), and the
-        probabilities of all classes, (B, num_classes), for more (softmax).
+    For two classes the output is the probability of the second one, (B, 1), from one sigmoid unit; for more it is that of all classes,
+    (B, C), from a softmax. With ``with_linear`` False it is the encoder alone, as it trains before the linear model is stacked with it.
     """
     model = config.model
     token_ids = keras.Input(shape=config.text.token_shape, dtype="int32", name="token_ids")
@@ -120,14 +113,14 @@ def encoder_blocks(model: keras.Model) -> list[TransformerEncoder]:
 
 
 def after_embedding(model: keras.Model, embedded: Any, mask: Any, linear_logits: Any, head_masks: Sequence[Any] | None = None) -> Any:
-    """The model's output from the embeddings on, without dropout, given what a call of the whole model has no place for.
+    """The model's output from the embeddings (B, L, D) on, without dropout.
 
     Args:
         model: classifier from ``build_classifier``.
         embedded: (B, L, D).
         mask: bool (B, L), True at real positions.
         linear_logits: logits of the linear model, (B, U), zeros to silence it; ignored by a model without one.
-        head_masks: a mask a block, (H,) or (B, H): a number a head that multiplies what the head gives.
+        head_masks: one head mask per block, see ``MultiHeadAttention``.
     """
     blocks = encoder_blocks(model)
     x = embedded

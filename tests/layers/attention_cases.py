@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
-import torch
 from layer_contract import randomize
 
 from mha_cli.layers import MultiHeadAttention
@@ -35,6 +34,42 @@ def random_mask(*shape: int, seed: int = 0) -> np.ndarray:
 
 def prefix_mask(lengths: list[int], size: int) -> np.ndarray:
     return np.arange(size) < np.array(lengths)[:, None]
+
+
+def cross(queries: int = QUERIES, keys: int = KEYS) -> dict[str, np.ndarray]:
+    """Query, value and key of three widths."""
+    return {
+        "query": random(BATCH, queries, QUERY_WIDTH),
+        "value": random(BATCH, keys, VALUE_WIDTH),
+        "key": random(BATCH, keys, KEY_WIDTH),
+    }
+
+
+def masks_of(queries: int, keys: int) -> dict[str, dict[str, Any]]:
+    per_query = np.random.default_rng(0).integers(0, keys + 1, (BATCH, queries))
+    whole = random_mask(BATCH, HEADS, queries, keys)
+    whole[0, 1, 2] = False  # a head's query that may look nowhere
+    return {
+        "none": {},
+        "padding": {"value_mask": prefix_mask([keys, 3, 0], keys), "query_mask": prefix_mask([queries, 2, 1], queries)},
+        "causal": {"use_causal_mask": True},
+        "for-all": {"attention_mask": random_mask(queries, keys)},
+        "for-all-heads": {"attention_mask": random_mask(BATCH, queries, keys)},
+        "per-head": {"attention_mask": whole},
+        "valid-lengths": {"valid_lengths": np.array([keys, 3, 0])},
+        "valid-lengths-per-query": {"valid_lengths": per_query},
+        "head-mask": {"head_mask": random(HEADS)},
+        "head-mask-per-entry": {"head_mask": random(BATCH, HEADS)},
+        "all-together": {
+            "value_mask": prefix_mask([keys, 4, 2], keys),
+            "key_mask": prefix_mask([keys, 5, 2], keys),
+            "query_mask": prefix_mask([queries, 2, 1], queries),
+            "use_causal_mask": True,
+            "attention_mask": whole,
+            "valid_lengths": per_query,
+            "head_mask": random(BATCH, HEADS),
+        },
+    }
 
 
 def built(layer: MultiHeadAttention, *inputs: np.ndarray) -> MultiHeadAttention:
@@ -95,12 +130,6 @@ def paper_softmax(scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
     exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True)) * allowed
     sums = exponentials.sum(axis=-1, keepdims=True)
     return np.divide(exponentials, sums, out=np.zeros_like(exponentials), where=sums > 0)
-
-
-def torch_attention(x: Mapping[str, torch.Tensor], attend: Callable[..., torch.Tensor]) -> torch.Tensor:
-    """The layer by hand in PyTorch, around a function from queries, keys and values (B, H, L, K) to mixed values."""
-    heads = (torch.einsum("bld,dhk->bhlk", x[name], x[f"{name}_kernel"]) + x[f"{name}_bias"][:, None] for name in ("query", "key", "value"))
-    return torch.einsum("bhlv,hvo->blo", attend(*heads), x["output_kernel"]) + x["output_bias"]
 
 
 def finite_differences(function: Callable[[], float], x: np.ndarray, step: float = 1e-5) -> np.ndarray:

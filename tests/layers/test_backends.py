@@ -16,17 +16,15 @@ import numpy as np
 import pytest
 from attention_cases import (
     BATCH,
-    HEADS,
-    KEY_WIDTH,
     KEYS,
     LONGER,
     QUERIES,
     QUERY_WIDTH,
     SIZES,
-    VALUE_WIDTH,
+    cross,
+    masks_of,
     prefix_mask,
     random,
-    random_mask,
 )
 from layer_contract import randomize
 
@@ -55,43 +53,23 @@ def model_case(num_classes: int = 2, train: bool = False, length: int = 13, char
 
 
 def attention_cases() -> Iterator[tuple[str, Case]]:
-    cross = {
-        "query": random(BATCH, QUERIES, QUERY_WIDTH),
-        "value": random(BATCH, KEYS, VALUE_WIDTH),
-        "key": random(BATCH, KEYS, KEY_WIDTH),
-    }
-    nowhere = random_mask(BATCH, HEADS, QUERIES, KEYS)
-    nowhere[0, 1, 2] = False
-    masks = {
-        "padding": {"value_mask": prefix_mask([7, 3, 0], KEYS), "query_mask": prefix_mask([5, 2, 1], QUERIES)},
-        "attention": {"attention_mask": nowhere},
-        "two-axes": {"attention_mask": random_mask(QUERIES, KEYS)},
-        "lengths": {"valid_lengths": np.array([7, 3, 0], np.int32)},
-        "lengths-per-query": {"valid_lengths": np.random.default_rng(0).integers(0, 8, (BATCH, QUERIES)).astype(np.int32)},
-        "heads": {"head_mask": random(HEADS)},
-        "heads-per-entry": {"head_mask": random(BATCH, HEADS)},
-    }
+    inputs, names = cross(), ("padding", "per-head", "valid-lengths-per-query", "head-mask-per-entry")
+    masks = {name: masks_of(QUERIES, KEYS)[name] for name in names}
     for implementation in IMPLEMENTATIONS:
         layer = MultiHeadAttention(**SIZES, implementation=implementation)
-        yield f"{implementation}-plain", layer_case(layer, cross)
-        yield f"{implementation}-weights", layer_case(layer, cross, return_attention_scores=True)
-        yield f"{implementation}-causal", layer_case(layer, cross, use_causal_mask=True)
+        yield f"{implementation}-plain", layer_case(layer, inputs)
+        yield f"{implementation}-weights", layer_case(layer, inputs, return_attention_scores=True)
+        yield f"{implementation}-causal", layer_case(layer, inputs, use_causal_mask=True)
         for name, mask in masks.items():
-            yield f"{implementation}-{name}", layer_case(layer, {**cross, **mask})
+            yield f"{implementation}-{name}", layer_case(layer, {**inputs, **mask})
         longer = {"query": random(BATCH, LONGER, QUERY_WIDTH), "query_mask": prefix_mask([LONGER, 257, 5], LONGER)}
         yield f"{implementation}-longer", layer_case(layer, longer, use_causal_mask=True)
     for implementation in ("fused", "per_head"):
-        yield (
-            f"{implementation}-additive",
-            layer_case(
-                MultiHeadAttention(**SIZES, implementation=implementation, attention_score="additive"), {**cross, **masks["attention"]}
-            ),
-        )
+        layer = MultiHeadAttention(**SIZES, implementation=implementation, attention_score="additive")
+        yield f"{implementation}-additive", layer_case(layer, {**inputs, **masks["per-head"]})
     for implementation in IMPLEMENTATIONS:
-        yield (
-            f"{implementation}-unscaled",
-            layer_case(MultiHeadAttention(**SIZES, implementation=implementation, use_scale=False, use_bias=False), cross),
-        )
+        layer = MultiHeadAttention(**SIZES, implementation=implementation, use_scale=False, use_bias=False)
+        yield f"{implementation}-unscaled", layer_case(layer, inputs)
     yield "auto-long", layer_case(MultiHeadAttention(2, 3), {"query": random(1, 1031, 7)}, use_causal_mask=True)
 
 

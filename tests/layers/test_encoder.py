@@ -141,22 +141,6 @@ def test_dropout_is_active_only_in_training(which: str) -> None:
     assert np.abs(np.array(layer(INPUTS, training=True)) - np.array(plain(INPUTS))).max() > 0.01
 
 
-def test_dropout_takes_whole_units_out_of_both_sub_layers() -> None:
-    # So much is dropped that next to nothing is added to the residual sums.
-    layer = built(normalization="pre", dropout=1 - 1e-7)
-    np.testing.assert_array_equal(layer(INPUTS, training=True), INPUTS)
-
-
-def test_an_empty_review_is_finite() -> None:
-    real = REAL & (np.arange(BATCH) != 1)[:, None]
-    layer = built()
-    with tf.GradientTape() as tape:
-        output = layer(INPUTS, mask=real)
-        loss = tf.reduce_sum(tf.square(output))
-    assert np.isfinite(output).all()
-    assert all(np.isfinite(gradient).all() for gradient in tape.gradient(loss, layer.trainable_variables))
-
-
 def test_impossible_settings_are_refused() -> None:
     with pytest.raises(ValueError, match=r"^normalization is 'sandwich'; choose from post, pre$"):
         TransformerEncoder(10, HIDDEN, 2, normalization="sandwich")

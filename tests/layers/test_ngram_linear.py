@@ -97,12 +97,6 @@ def test_subwords_add_their_sum_over_the_root_of_their_number(characters: int, b
     np.testing.assert_allclose(forward.linear_logits(tokens, {"linear/table": table}, linear), expected, atol=1e-5)
 
 
-def test_characters_are_needed_for_subwords() -> None:
-    message = r"^the input has shape \(5, 7\); with subwords it takes \(batch, length, 1 \+ characters\)$"
-    with pytest.raises(ValueError, match=message):
-        NgramLinear(1, 8, 1, subwords=True)(TOKEN_IDS)
-
-
 def test_what_stands_near_a_word_of_great_weight_counts_more() -> None:
     table = np.zeros((2**20, 1), np.float32)
     table[bucket((5,), len(table))] = 1.0
@@ -121,12 +115,6 @@ def test_more_padding_changes_nothing() -> None:
     np.testing.assert_allclose(layer(wider), layer(TOKEN_IDS), atol=1e-6)
     np.testing.assert_allclose(layer(TOKEN_IDS[2:3, :2]), layer(TOKEN_IDS)[2:3], atol=1e-6)
     assert layer(TOKEN_IDS[3:4, :1]).shape == (1, 2)  # every n-gram but the word is longer than the review
-
-
-def test_nothing_is_trained() -> None:
-    layer = layer_with(table_of(8, 1), 1, windows=(2,))
-    assert layer.trainable_variables == []
-    assert [weight.path.split("/")[-1] for weight in layer.weights] == ["table", "context_weights"]
 
 
 @pytest.mark.parametrize(

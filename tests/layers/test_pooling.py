@@ -28,10 +28,6 @@ def test_padding_never_wins() -> None:
     np.testing.assert_array_equal(keras.layers.GlobalMaxPooling1D()(ACTIVATIONS), [[9.0, 8.0]])
 
 
-def test_an_integer_mask_counts_as_a_bool_one() -> None:
-    np.testing.assert_array_equal(GlobalMaxPooling1D()(ACTIVATIONS, mask=MASK.astype(np.int32)), [[-2.0, 1.0]])
-
-
 @pytest.mark.parametrize("mask", [None, np.ones((3, 5), dtype=bool)], ids=["no-mask", "all-real"])
 def test_without_padding_it_equals_keras(mask: np.ndarray | None) -> None:
     inputs = np.random.default_rng(0).normal(size=(3, 5, 7)).astype(np.float32)

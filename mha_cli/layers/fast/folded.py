@@ -41,8 +41,10 @@ def folded_attention(
     """
     # The key bias drops out; times zero it still has a gradient, zero, where an optimizer looks for one.
     query_bias_HK = layer.query_bias + 0.0 * layer.key_bias if layer.use_bias else None
-    scores_kernel_DHE = fold_scores(layer.query_kernel, query_bias_HK, layer.key_kernel, layer.use_scale)
-    output_kernel_HFO = fold_output(layer.value_kernel, layer.value_bias, layer.output_kernel)
+    key_kernel_EHK = layer.key_kernel * layer.key_dim**-0.5 if layer.use_scale else layer.key_kernel
+    # With a bias, a is one more row of A, (D + 1, H, E), and b one more row of B, (H, F + 1, O).
+    scores_kernel_DHE = ops.einsum("dhk,ehk->dhe", with_row(layer.query_kernel, query_bias_HK), key_kernel_EHK)
+    output_kernel_HFO = ops.einsum("fhv,hvo->hfo", with_row(layer.value_kernel, layer.value_bias), layer.output_kernel)
     _, heads, key_width = scores_kernel_DHE.shape
     value_width, output_width = value_BMF.shape[2], output_kernel_HFO.shape[2]
     (batch, length), keys = ops.shape(query_BLD)[:2], ops.shape(key_BME)[1]
@@ -68,18 +70,6 @@ def folded_attention(
     if weights_B1QM is None:
         return output_BLO, None
     return output_BLO, ops.transpose(ops.reshape(weights_B1QM, (batch, length, heads, keys)), (0, 2, 1, 3))
-
-
-def fold_scores(query_kernel_DHK: Any, query_bias_HK: Any, key_kernel_EHK: Any, scaled: bool) -> Any:
-    """A of every head, (D, H, E); with a bias, a is one more row of it, (D + 1, H, E)."""
-    if scaled:
-        key_kernel_EHK = key_kernel_EHK * key_kernel_EHK.shape[-1] ** -0.5
-    return ops.einsum("dhk,ehk->dhe", with_row(query_kernel_DHK, query_bias_HK), key_kernel_EHK)
-
-
-def fold_output(value_kernel_FHV: Any, value_bias_HV: Any, output_kernel_HVO: Any) -> Any:
-    """B of every head, (H, F, O); with a bias, b is one more row of it, (H, F + 1, O)."""
-    return ops.einsum("fhv,hvo->hfo", with_row(value_kernel_FHV, value_bias_HV), output_kernel_HVO)
 
 
 def with_row(kernel_DHK: Any, bias_HK: Any) -> Any:

@@ -85,13 +85,6 @@ def test_more_weights_than_an_int32_counts() -> None:
     assert float(unknown(q, k)) == pytest.approx(32 * 8 * 8192 * 8193)
 
 
-@pytest.mark.usefixtures("blocks_add_one")
-def test_auto_leaves_additive_scoring_to_the_plain_function() -> None:
-    query, value = random(1, 3, WIDTH), random(1, 2 * MOST_WEIGHTS, WIDTH)
-    auto, fused = auto_and_fused(attention_score="additive")
-    np.testing.assert_allclose(auto(query, value), fused(query, value), **EXACT)
-
-
 @pytest.mark.parametrize("implementation", ["auto", "blockwise"])
 @pytest.mark.usefixtures("blocks_add_one")
 def test_returned_weights_are_computed_at_once(implementation: str) -> None:
