@@ -24,7 +24,7 @@ from mha_cli.errors import MhaError, printable
 from mha_cli.records.reader import Dialect
 
 if TYPE_CHECKING:
-    from mha_cli.data.overview import DataOverview, SplitOverview
+    from mha_cli.data.profile import DataOverview, SplitOverview
     from mha_cli.linear.label_issues import LabelIssueReport
 
 EXAMPLES = """mha data reviews.csv
@@ -74,7 +74,7 @@ def data(
     config, layout = _config_of(files, text_column, label_column, Dialect(encoding, not no_quoting), overrides or [])
     with status("reading") as callbacks:
         if label_issues is None:
-            from mha_cli.data.overview import look_over
+            from mha_cli.data.profile import look_over
 
             overview = look_over(config, layout is not None, callbacks)
         else:

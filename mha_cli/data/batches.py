@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,13 +23,7 @@ SCORING_TOKENS = 16_384
 
 
 def training_batches(lengths: npt.NDArray[np.int64], rng: np.random.Generator, batch_size: int) -> list[Rows]:
-    """Every text once, in batches of similar length, in random order.
-
-    Args:
-        lengths: numbers of tokens, one a text, (N,).
-        rng: source of chance; same state, same batches.
-        batch_size: texts in a batch; the last ones of a pool may make a smaller one.
-    """
+    """Every text once, in batches of similar length, in random order; the last batch may be smaller. ``lengths`` are in tokens, (N,)."""
     order = rng.permutation(len(lengths))
     batches: list[Rows] = []
     for start in range(0, len(order), batch_size * POOL_BATCHES):
@@ -40,28 +34,25 @@ def training_batches(lengths: npt.NDArray[np.int64], rng: np.random.Generator, b
 
 
 def scoring_batches(lengths: npt.NDArray[np.int64], memory_estimate: MemoryEstimate, most_tokens: int = SCORING_TOKENS) -> Iterator[Rows]:
-    """Every text once, the shortest first, in batches as large as they may be.
+    """Every text once, the shortest first, in the largest batches that the memory and ``most_tokens`` allow.
 
-    Args:
-        lengths: numbers of tokens, one a text, (N,).
-        memory_estimate: estimate of the memory that a batch takes.
-        most_tokens: tokens in a batch, padding included; a longer text is a batch of its own.
+    ``lengths`` are in tokens, (N,). A longer text is a batch of its own.
     """
-
-    def fit(texts: int, length: int) -> bool:
-        return texts * length <= most_tokens and memory_estimate.fits(texts, length)
-
-    return _cut(np.argsort(lengths, kind="stable"), lengths, fit)
+    order = np.argsort(lengths, kind="stable")
+    ordered, start = lengths[order].tolist(), 0
+    while start < len(order):
+        stop = start + 1
+        while stop < len(order):
+            texts, length = stop + 1 - start, max(1, ordered[stop])
+            if texts * length > most_tokens or not memory_estimate.fits(texts, length):
+                break
+            stop += 1
+        yield order[start:stop]
+        start = stop
 
 
 def padded(texts: Sequence[Any] | npt.NDArray[Any], length: int = 1, dtype: Any = np.int32) -> npt.NDArray[Any]:
-    """One array of what belongs to the tokens of some texts, (B, L, …), filled up with zeros.
-
-    Args:
-        texts: token ids, or rows of numbers, of each text; at least one text.
-        length: positions that the array has at least; more where a text is longer.
-        dtype: type of the numbers.
-    """
+    """Numbers of the tokens of some texts as one array, (B, L, …), padded with zeros; L is at least ``length``."""
     filled = np.zeros((len(texts), max(length, *map(len, texts)), *np.shape(texts[0])[1:]), dtype)
     for target, one in zip(filled, texts, strict=True):
         target[: len(one)] = one
@@ -69,27 +60,11 @@ def padded(texts: Sequence[Any] | npt.NDArray[Any], length: int = 1, dtype: Any 
 
 
 def at_common_length(token_ids: npt.NDArray[np.int32], longest: int) -> npt.NDArray[np.int32]:
-    """The same batch, padded on to one of few lengths, so that most batches have a length that has been before.
+    """The same batch, (B, L) or (B, L, 1 + W), padded to one of a few fixed lengths up to ``longest``, so that kernels are reused.
 
     Where machine code is generated for every size of a matrix, as oneDNN does for bfloat16, a new length costs more than some padding.
-
-    Args:
-        token_ids: batch (B, L) or (B, L, 1 + W).
-        longest: tokens that no batch may exceed.
     """
     length = token_ids.shape[1]
     step = 1 << max(0, length.bit_length() - LENGTH_DIGITS)
     more = min(length + -length % step, longest) - length
     return np.pad(token_ids, [(0, 0), (0, more), *[(0, 0)] * (token_ids.ndim - 2)])
-
-
-def _cut(order: Rows, lengths: npt.NDArray[np.int64], fit: Callable[[int, int], bool]) -> Iterator[Rows]:
-    """Rows in the given order, from short to long, cut where more texts of their length do not fit; a batch has one at least."""
-    ordered_lengths = lengths[order].tolist()
-    start = 0
-    while start < len(order):
-        stop = start + 1
-        while stop < len(order) and fit(stop + 1 - start, max(1, ordered_lengths[stop])):
-            stop += 1
-        yield order[start:stop]
-        start = stop

@@ -13,12 +13,8 @@ Floats = npt.NDArray[np.float32]
 def loss_weights(class_weights: Literal["none", "balanced"], targets: Floats) -> Floats:
     """Weights of the texts' losses, (N,), with a mean of 1 where every class occurs; a part of the texts may lack one.
 
-    Balanced, all classes weigh the same: with n_c texts of class c, each of them counts N / (C · n_c), as in scikit-learn. A text that
-    is of several classes, each with a probability, has the mean of their weights, and is that part of a text in n_c.
-
-    Args:
-        class_weights: ``training.class_weights``.
-        targets: probability of each class, (N, C).
+    Balanced, all classes weigh the same: with n_c texts of class c, each of them counts N / (C · n_c), as in scikit-learn. A text with
+    probabilities of several classes, a row of ``targets`` (N, C), has the mean of their weights, and adds these probabilities to n_c.
     """
     num_texts, num_classes = targets.shape
     if class_weights == "none":

@@ -69,29 +69,18 @@ class EncodedTexts:
         return sum(int(np.isin(ids_of(self.tokens[start : start + CHUNK_TOKENS]), list(ids)).sum()) for start in starts)
 
     def padded(self, rows: Rows, values: npt.NDArray[np.float32] | None = None, length: int = 1) -> npt.NDArray[Any]:
-        """Tokens of the given texts, (len(rows), longest of them, …), filled up with zeros.
-
-        Args:
-            rows: texts to take.
-            values: numbers for the tokens of all texts, (P, …), to give in place of the tokens.
-            length: positions that the array has at least.
-        """
+        """Tokens of some texts, or ``values`` of all tokens (P, …) there, as one array (B, L, …) padded with zeros; L ≥ ``length``."""
         numbers = self.tokens if values is None else values
         of_rows = [numbers[self.offsets[row] : self.offsets[row + 1]] for row in rows]
         return padded(of_rows, length, np.int32 if values is None else np.float32)
 
     def subset(self, rows: Rows) -> EncodedTexts:
-        """Some of the texts; ``num_truncated`` is then no more than an upper bound, since cut texts are not marked."""
-        offsets = np.concatenate([[0], np.cumsum(self.lengths[rows])])
-        return EncodedTexts(
-            TokenStore(self.tokens[self.offsets[row] : self.offsets[row + 1]] for row in rows),
-            offsets,
-            self.labels[rows],
-            self.num_truncated,
-        )
+        """Some of the texts; ``num_truncated`` is then an upper bound, since cut texts are not marked."""
+        tokens = TokenStore(self.tokens[self.offsets[row] : self.offsets[row + 1]] for row in rows)
+        return EncodedTexts(tokens, np.concatenate([[0], np.cumsum(self.lengths[rows])]), self.labels[rows], self.num_truncated)
 
     def random_part(self, most: int | None, rng: np.random.Generator) -> EncodedTexts:
-        """``most`` of the texts, drawn at random, in their order; all of them, without a draw, for None or where there are no more."""
+        """``most`` of the texts, drawn at random, in their order; all of them for None or if there are no more."""
         rows = self.random_rows(most, rng)
         return self if len(rows) == len(self) else self.subset(rows)
 
@@ -103,13 +92,7 @@ class EncodedTexts:
 
 
 def refuse_unlearnable(where: str, sizes: Mapping[str, int], has_words: bool) -> None:
-    """Raise an MhaError if no classifier could learn from these texts.
-
-    Args:
-        where: source in words.
-        sizes: number of texts of each class, by its name.
-        has_words: whether any text has a word.
-    """
+    """Refuse texts that no classifier could learn from; ``sizes`` has the number of texts of each class."""
     num_texts, num_single = sum(sizes.values()), sum(size == 1 for size in sizes.values())
     largest = max(sizes, key=sizes.__getitem__)
     if sizes[largest] == num_texts:
@@ -134,9 +117,8 @@ class Corpus:
 
     Args:
         texts: labelled texts, read once.
-        settings: rules by which a text is split into tokens.
-        class_names: names in the order of their ids, those of all labels; None takes them from the labels (numbers in their order, else
-            alphabetical).
+        settings: settings of the tokenizer.
+        class_names: names in the order of their ids; None takes them from the labels, numbers by value, else alphabetical.
         where: source in words, for messages.
         by_names: True if ``split`` keeps texts that share rare names on one side.
         learnable: False to accept texts that no classifier could learn from, such as a test split of one class.
@@ -197,7 +179,7 @@ class Corpus:
         return self._hashes[self.lengths > 0]
 
     def data_issues(self, num_blank: int = 0, num_quoted_rows: int = 0) -> DataIssues:
-        """What is seldom meant in labelled texts; the arguments count what the reader saw, see ``StreamWarnings``."""
+        """Likely mistakes; the arguments are numbers of the reader, see ``StreamWarnings``."""
         return find_data_issues(self._hashes, self.labels, self.lengths > 0, self.sizes, self._spellings, num_blank, num_quoted_rows)
 
     def count_known(self, texts: Iterable[str]) -> int:
@@ -210,13 +192,9 @@ class Corpus:
         return int(np.isin(self._hashes[rows[self.lengths[rows] > 0]], self._hashes[others]).sum())
 
     def split(self, validation_share: float, seed: int) -> tuple[Rows, Rows]:
-        """Rows to train on and rows to validate with: each class in proportion, or texts that share names together.
+        """Rows to train on and rows to validate with: stratified by class, or texts that share names together.
 
-        The only text of a class is trained on.
-
-        Args:
-            validation_share: part of the texts to validate with, in (0, 1).
-            seed: seed of the split; same seed, same split.
+        The only text of a class is trained on. ``validation_share`` is in (0, 1).
         """
         rows = np.flatnonzero(self._class_sizes[self.labels] > 1)
         if self._names is not None:
@@ -257,12 +235,7 @@ class Corpus:
         return most_frequent(self._distinct, self._count_tokens(rows)[0], size)
 
     def unknown_share(self, vocabulary: Vocabulary, of_others: bool = False) -> float:
-        """Share of all tokens that a vocabulary lacks.
-
-        Args:
-            vocabulary: ids of the tokens.
-            of_others: True to count a token that occurs in a single text as unknown, as it is to the other texts.
-        """
+        """Share of all tokens that a vocabulary lacks; with ``of_others``, tokens of a single text are unknown, as for the other texts."""
         counts, num_texts = self._count_tokens(np.arange(len(self)))
         known = np.array(vocabulary.ids(self._distinct)) != UNKNOWN_ID
         if of_others:
@@ -330,7 +303,7 @@ def join_texts(first: EncodedTexts, second: EncodedTexts) -> EncodedTexts:
 
 
 def counted(texts: Iterable[Item], log: Callable[[int], None], every: int = 500) -> Iterator[Item]:
-    """The same texts; their number so far is logged now and then, of long texts after each second."""
+    """The same texts; their number so far is logged after every ``every`` texts, and after every second."""
     number, last = 0, monotonic()
     for number, one in enumerate(texts, start=1):
         yield one
@@ -362,12 +335,7 @@ def _in_order(labels: Collection[str]) -> tuple[str, ...]:
 
 
 def drop_words(tokens: npt.NDArray[np.int32], dropped_BL: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
-    """The same texts with some of their words turned into the unknown token, whose characters stay; so does padding.
-
-    Args:
-        tokens: batch (B, L) or (B, L, 1 + W).
-        dropped_BL: True at the words to drop.
-    """
+    """The same batch, (B, L) or (B, L, 1 + W), with the unknown token for dropped words; their characters and padding stay."""
     kept = tokens.copy()
     ids = kept[..., 0] if tokens.ndim == 3 else kept
     ids[dropped_BL & (ids != PADDING_ID)] = UNKNOWN_ID

@@ -29,17 +29,17 @@ class DataIssues:
     """How often each likely mistake occurs in labelled texts.
 
     Args:
-        num_wordless: texts without a word, which the next two numbers leave out.
+        num_wordless: texts without a word; the next two numbers leave them out.
         num_repeated: texts equal to an earlier one.
         num_two_labels: different texts that occur with more than one label.
         num_respelt: classes that differ from others in case alone.
         num_variants: labels that are spelt otherwise than most of their class.
         variants: spellings of the class with most of these, the most frequent first.
         num_combined: texts whose label looks like several labels in one cell.
-        combined: most frequent of these labels; empty where there is none, as is the next.
-        combined_separator: character between its parts.
-        num_blank: blank lines, which are left out.
-        num_quoted_rows: lines inside quoted fields that would be rows by themselves.
+        combined: most frequent of these labels; empty for none.
+        combined_separator: character between its parts; empty for none.
+        num_blank: blank lines, which are skipped.
+        num_quoted_rows: lines inside quoted fields that look like rows.
     """
 
     num_wordless: int
@@ -58,16 +58,20 @@ class DataIssues:
         """The mistakes that occur, with their numbers, in one line; empty if there are none."""
         spellings = listed([*map(_shown, self.variants)], SHOWN_SPELLINGS)
         counts = {
-            "without a word": (self.num_wordless, ""),
-            "repeated to the letter": (self.num_repeated, ""),
-            "texts with two labels": (self.num_two_labels, ""),
-            "classes that differ from others in case alone": (self.num_respelt, ""),
-            "labels spelt in more than one way": (self.num_variants, f" ({spellings})"),
-            "labels that look like several in one": (self.num_combined, f" ({combined_in_words(self.combined, self.combined_separator)})"),
-            "blank lines left out": (self.num_blank, ""),
-            "lines in quotes that would be rows": (self.num_quoted_rows, ""),
+            "without a word": self.num_wordless,
+            "repeated to the letter": self.num_repeated,
+            "texts with two labels": self.num_two_labels,
+            "classes that differ from others in case alone": self.num_respelt,
+            "labels spelt in more than one way": self.num_variants,
+            "labels that look like several in one": self.num_combined,
+            "blank lines left out": self.num_blank,
+            "lines in quotes that would be rows": self.num_quoted_rows,
         }
-        return ", ".join(f"{what}: {number:,}{example}" for what, (number, example) in counts.items() if number)
+        examples = {
+            "labels spelt in more than one way": f" ({spellings})",
+            "labels that look like several in one": f" ({combined_in_words(self.combined, self.combined_separator)})",
+        }
+        return ", ".join(f"{what}: {number:,}{examples.get(what, '')}" for what, number in counts.items() if number)
 
 
 def find_data_issues(
@@ -82,13 +86,13 @@ def find_data_issues(
     """Count the likely mistakes in labelled texts.
 
     Args:
-        hashes: number of each text, equal for equal texts, (N,).
-        class_ids: class of each, (N,).
-        has_words: whether each has a word, (N,).
+        hashes: numbers that are equal for equal texts, (N,).
+        class_ids: class of each text, (N,).
+        has_words: whether each text has a word, (N,).
         classes: texts of each class, by its name.
-        spellings: texts by name and spelling of their labels, where the two differ.
-        num_blank: blank lines that were left out.
-        num_quoted_rows: lines inside quoted fields that would be rows by themselves.
+        spellings: texts by name and spelling of their labels, where these differ.
+        num_blank: see ``StreamWarnings``, as is the next.
+        num_quoted_rows: lines inside quoted fields that look like rows.
     """
     num_repeated, num_two_labels = _count_repeats(hashes[has_words], class_ids[has_words])
     num_variants, variants = _find_variants(spellings, classes)

@@ -20,13 +20,13 @@ LONG_TEXT = 100
 """Length of the median text, in tokens, above which n-grams are weighted by position."""
 
 SPELT_WORD = 3.0
-"""Mean length of a distinct word, in characters, from which on subwords are read: where a character is a word, there are none."""
+"""Mean length of a distinct word, in characters, from which subwords are read; where each character is a word, there are none."""
 
 MOST_WITH_SUBWORDS = 5_000_000
-"""Tokens of all texts up to which subwords are read: of more texts the words themselves tell enough."""
+"""Tokens of all texts up to which subwords are read; with more, whole words suffice."""
 
 TAUGHT_TEXTS = 1_000
-"""Texts a class, on average, from which the linear model teaches the encoder: with fewer, out-of-fold predictions say too little."""
+"""Mean texts per class from which the linear model teaches the encoder; with fewer, its out-of-fold predictions are too poor."""
 
 LINE_WIDTH = 79
 
@@ -67,7 +67,7 @@ class Facts:
 
 
 def facts_of(lengths: npt.NDArray[np.int64], distinct: Collection[str], num_classes: int) -> Facts:
-    """The facts about texts of so many tokens each, (N,), at least one, with these distinct tokens."""
+    """The facts about N texts, at least one, from their lengths in tokens and their distinct tokens."""
     words = [token for token in distinct if any(map(str.isalpha, token))]
     return Facts(
         num_texts=len(lengths),
@@ -81,7 +81,7 @@ def facts_of(lengths: npt.NDArray[np.int64], distinct: Collection[str], num_clas
 
 
 def decide(config: Config, facts: Facts) -> Config:
-    """The config with every setting that it does not name decided where there is a rule for it, and ``auto`` done."""
+    """The config with its open settings decided by the rules, and ``auto`` off."""
     decided = config_to_dict(config.model_copy(update={"auto": False}))
     for section, settings in rules(facts, config_to_dict(config)).items():
         decided[section] |= settings
@@ -99,12 +99,7 @@ def in_words(config: Config, facts: Facts) -> list[str]:
 
 
 def rules(facts: Facts, named: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """A value for every setting that follows from the texts and does not stand already, by section.
-
-    Args:
-        facts: what the texts are like.
-        named: settings that stand already, by section; what is read with one that is switched off is off too.
-    """
+    """Values for the settings that the texts decide and that ``named`` lacks, by section; settings of a feature that is off are off."""
     data, model = named.get("data", {}), named.get("model", {})
     linear, has_ngrams = named.get("linear"), model.get("max_ngram", 1) > 1
     has_linear = linear is not None

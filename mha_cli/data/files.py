@@ -38,7 +38,7 @@ _ROWS: dict[Format, str] = {
 
 
 def labelled_columns(text: str | None = None, label: str | None = None, by_options: bool = False) -> Columns:
-    """The columns or JSON keys of labelled texts, named by options of the command or in a config; ``text`` and ``label`` by default."""
+    """The columns or JSON keys of labelled texts, by default ``text`` and ``label``; messages name options or settings."""
     settings = ("--text-column", "--label-column") if by_options else ("data.text_column", "data.label_column")
     return Columns(text or "text", (label or "label",), *settings, required=True)
 
@@ -80,7 +80,7 @@ class FileTexts:
         return None if self._settings.unlabelled is None else read_text_lines(self._settings.unlabelled, self._dialect)
 
     def read(self, split: str) -> Iterator[LabelledText]:
-        """The texts of a split, file by file, each in its order, or that of the sorted file names of a folder; see ``read_labelled``."""
+        """The texts of a split, file by file; those of a folder by sorted file names."""
         return (located.labelled for located in self.read_located(split))
 
     def read_located(self, split: str) -> Iterator[LocatedText]:
@@ -126,18 +126,17 @@ def read_labelled(
 def read_labelled_file(
     path: str, columns: Columns, dialect: Dialect = USUAL, warnings: StreamWarnings | None = None
 ) -> Iterator[LocatedText]:
-    """Labelled texts from a file or folder, one at a time; never the whole of it in memory.
+    """Labelled texts from a file or folder, as a stream.
 
-    A file is in the format that ``labelled_format`` finds, plain or gzipped. In objects a label may be a string, a whole
-    number, true or false, and is read as it is spelt, but 1.0 as 1. A folder has one sub-folder per class, named for the class, that holds
-    one ``.txt`` file per text; hidden names and the sub-folder ``unsup`` are skipped. Labels lose the white space around them; texts
-    are left alone, and may be empty. Blank lines are skipped.
+    A file may be gzipped; ``labelled_format`` finds its format. A folder has one sub-folder per class, named for the class, with one
+    ``.txt`` file per text; hidden names and the sub-folder ``unsup`` are skipped. Texts are left alone, and may be empty. Blank lines
+    are skipped.
 
     Args:
         path: file or folder; a leading ``~`` is the home folder.
-        columns: columns of a file; of no meaning in a folder.
+        columns: columns of a file.
         dialect: encoding and quoting.
-        warnings: warnings that reading collects.
+        warnings: collects warnings.
     """
     if is_folder(path):
         return _folder_texts(os.path.expanduser(path), file_reading(path, columns, dialect))
@@ -145,7 +144,7 @@ def read_labelled_file(
 
 
 def labelled_format(path: str, dialect: Dialect = USUAL) -> Format:
-    """The format of a file of labelled texts, by its extension; in ``.txt`` it is fastText's if the first label begins so, else a table."""
+    """The format of a file of labelled texts, by its extension; ``.txt`` is fastText if it begins with ``__label__``, else a table."""
     extension = extension_of(path)
     if extension == ".txt":
         pieces = (piece.lstrip() for piece in utf_8(unpacked_file(path), shown_path(path), dialect.encoding))
@@ -175,7 +174,7 @@ def _text_lines(path: str, dialect: Dialect) -> Iterator[str]:
 
 
 def is_folder(path: str) -> bool:
-    """Whether a path is a folder rather than a file; anything else, a pipe or a device say, could block or never end, and is refused."""
+    """Whether a path is a folder rather than a file. Pipes and devices are refused: reading them could block or never end."""
     shown = shown_path(path)
     try:
         mode = os.stat(os.path.expanduser(path)).st_mode
@@ -210,7 +209,7 @@ def unpacked_file(path: str) -> Iterator[bytes]:
 
 
 def file_reading(path: str, columns: Columns, dialect: Dialect, warnings: StreamWarnings | None = None) -> Reading:
-    """How a file of one's own is read: bytes that are not UTF-8 are refused."""
+    """How a file of labelled texts is read: bytes that are not UTF-8 are refused."""
     return Reading(shown_path(path), columns, dialect, warnings or StreamWarnings(strict=True), path.lower().endswith(".gz"))
 
 

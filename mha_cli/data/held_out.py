@@ -24,10 +24,10 @@ def drawn_for_testing(
 
     Args:
         texts: labelled texts, N.
-        share: part of the distinct texts to draw, in (0, 1).
-        by_names: True to draw whole groups of texts that share rare names instead, without regard to their classes.
+        share: share of the distinct texts to draw, in (0, 1).
+        by_names: True to draw whole groups of texts that share rare names, of any class.
         name: source in words, for messages.
-        by_groups: True to draw whole groups instead, the parts of the texts, without regard to classes and names.
+        by_groups: True to draw whole groups, by ``part`` of the texts.
     """
     class_ids, names = dict[str, int](), dict[int, list[str]]()
     digests, label_numbers = array("Q"), array("i")

@@ -12,12 +12,7 @@ from mha_cli.records.reader import StreamWarnings
 
 
 class MemoryTexts:
-    """Texts and their classes, as a source whose only split is the training split.
-
-    Args:
-        texts: texts, N.
-        labels: class of each; see ``class_name``.
-    """
+    """N texts and their labels as a source with one split, ``train``."""
 
     name = "the given texts"
     splits = ("train",)
@@ -29,18 +24,18 @@ class MemoryTexts:
         if len(found) != len(given):
             raise MhaError(f"{plural(len(found), 'text')} and {plural(len(given), 'label')}", "give a label for every text")
         pairs = enumerate(zip(found, given, strict=True))
-        self._reviews = [labelled(without_surrogates(text), label, f"labels[{number}]") for number, (text, label) in pairs]
+        self._texts = [labelled(without_surrogates(text), label, f"labels[{number}]") for number, (text, label) in pairs]
 
     def unlabelled(self) -> None:
         """None."""
 
     def read(self, _split: str = "train") -> Iterator[LabelledText]:
         """All of them, in their order."""
-        return iter(self._reviews)
+        return iter(self._texts)
 
 
 def texts_in(texts: Iterable[object]) -> list[str]:
-    """The texts as a list, be they in a generator; anything but strings is refused, and so are a single string and a table."""
+    """The texts of a list or generator as a list; a single string, a table and anything but strings are refused."""
     found = list[str]()
     for number, text in enumerate(_several(texts, "text")):
         if not isinstance(text, str):
@@ -50,7 +45,7 @@ def texts_in(texts: Iterable[object]) -> list[str]:
 
 
 def _several(given: Iterable[object], what: str) -> Iterable[object]:
-    """The same, unless it is a single string, or a table, which would be read as the names of its columns."""
+    """The same; a single string is refused, and a table, which would be read as the names of its columns."""
     if isinstance(given, str | bytes):
         raise MhaError(f"a single {what} where several are wanted", f"give a list of {what}s, such as [{what}]")
     if not isinstance(given, Iterable) or isinstance(given, Mapping) or hasattr(type(given), "columns"):

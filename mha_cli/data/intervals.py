@@ -1,4 +1,4 @@
-"""Intervals of figures, which show how far these depend on the texts that they were measured on: of a share, or by texts drawn anew."""
+"""Confidence intervals: of a share, and by bootstrap over texts."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def mean_of_drawn(kinds: Floats, drawn: Counts) -> Floats:
 
 
 def bootstrap(of_texts: npt.NDArray[Any], seed: int = 0, statistic: Callable[[npt.NDArray[Any], Counts], Floats] = mean_of_drawn) -> Floats:
-    """A statistic of texts that are drawn anew with replacement, ``DRAWS`` times.
+    """A statistic of texts that are drawn with replacement, ``DRAWS`` times.
 
     Args:
-        of_texts: what is known of every text, (N,) or (N, F), such as the difference between two systems.
+        of_texts: numbers of every text, (N,) or (N, F), such as the difference between two systems.
         seed: seed of the draws.
-        statistic: function from the distinct rows of it, (K,) or (K, F), and how often each was drawn, (D, K), to figures, (D, …).
+        statistic: function from the distinct rows of these, (K,) or (K, F), and their counts in D draws, (D, K), to figures, (D, …).
 
     Source: Efron and Tibshirani 1993, "An Introduction to the Bootstrap", section 13.3 (percentile interval).
     """

@@ -6,9 +6,9 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from mha_cli.data.files import file_pieces, file_reading, is_folder, labelled_format, unpacked_file
 from mha_cli.data.labels import name_of
@@ -33,7 +33,7 @@ SPLIT_NAMES, GROUP_NAMES = {"split", "subset", "partition", "fold"}, {"group", "
 """Columns that mark texts for testing, and columns whose equal values keep texts together."""
 PARTS = {"train", "training", "test", "testing", "dev", "valid", "validation", "val", "eval", ""}
 MOST_FRACTIONS = 0.1
-"""Share of a column of labels that may be fractions, which whoever reads them refuses by their line."""
+"""Share of a column of labels that may be fractions; reading such a label is an error that names its line."""
 
 Values: TypeAlias = dict[str, list[object]]
 """Values of each column."""
@@ -47,18 +47,18 @@ _RANKS = {name: rank for rank, name in enumerate(LABEL_NAMES)}
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the text and the class of every record stand.
+    """Format of a file, and the columns of its text and class.
 
     Args:
         format: format in words.
-        separator: what stands between two columns, in words; None where the format has no such thing.
-        header: whether there is a header line; None where the format has none.
-        columns: names of the columns, or their numbers where there is no header line; none where the format has no columns.
+        separator: separator of columns in words; None in other formats than tables.
+        header: whether there is a header line; None in other formats than tables.
+        columns: names of the columns, or their numbers if there is no header line; empty in formats without columns.
         text_column: column of the text.
         label_column: column of the class.
-        text_reason: what the text column was known by, and which others it may be; empty where the format has no columns, as is the next.
-        label_reason: what the label column was known by.
-        part_column: column ``split`` or the like that marks texts as ``test``, else column ``group``; empty where there is neither.
+        text_reason: why this is the text column, with other candidates; empty in formats without columns.
+        label_reason: the same of the label column.
+        part_column: column such as ``split`` that marks texts as ``test``, else column ``group``; empty for neither.
     """
 
     format: str
@@ -91,47 +91,28 @@ def find_layout(path: str, text_column: str | None = None, label_column: str | N
     form = labelled_format(path, dialect)
     if form == "fasttext":
         return Layout("fastText")
-    sample = _table(path, form, text_column, label_column, dialect) if form in ("csv", "tsv") else _objects(path, form, dialect)
-    values, header = sample.values, sample.header
+    found, values = _table(path, form, text_column, label_column, dialect) if form in ("csv", "tsv") else _objects(path, form, dialect)
     if not any(values.values()):
-        return Layout(sample.format, sample.separator, header)  # whoever reads it says what is missing
+        return replace(found, columns=())  # reading the file gives the error
     if len(values) == 1:
         hint = "put the class of every text beside it, in a table or in JSON, or before it as __label__CLASS"
         raise MhaError(f"{shown_path(path)}: a single column, so there are no labels", hint)
-    given = _given(label_column, sample)
-    text, text_reason = _given(text_column, sample) or _guessed_text(values, given[0] if given else None, path)
+    given = _given(label_column, found)
+    text, text_reason = _given(text_column, found) or _guessed_text(values, given[0] if given else None, path)
     label, label_reason = given or _guessed_label(values, text, path)
-    columns = sample.columns or tuple(values)
-    part = _part_column({name: found for name, found in values.items() if name not in (text, label)})
-    return Layout(sample.format, sample.separator, header, columns, text, label, text_reason, label_reason, part)
+    part = _part_column({name: own for name, own in values.items() if name not in (text, label)})
+    columns = found.columns or tuple(values)
+    return Layout(found.format, found.separator, found.header, columns, text, label, text_reason, label_reason, part)
 
 
 # Its beginning
 
 
-class _Sample(NamedTuple):
-    """The first records: values by column, and how they are held; see ``Layout``.
-
-    Args:
-        format: format in words.
-        values: values of each column; columns that share a name are left out.
-        separator: separator in words.
-        header: whether there is a header line.
-        columns: columns of a table in their order.
-    """
-
-    format: str
-    values: Values
-    separator: str | None = None
-    header: bool | None = None
-    columns: tuple[str, ...] = ()
-
-
-def _objects(path: str, form: Format, dialect: Dialect) -> _Sample:
+def _objects(path: str, form: Format, dialect: Dialect) -> tuple[Layout, Values]:
     if form == "jsonl":
-        return _Sample("JSON lines", _by_key(_json_objects(path, dialect)))
+        return Layout("JSON lines"), _by_key(_json_objects(path, dialect))
     with whole_file(unpacked_file(path)) as file:
-        return _Sample("Parquet", _by_key(parquet_rows(file, shown_path(path))))
+        return Layout("Parquet"), _by_key(parquet_rows(file, shown_path(path)))
 
 
 def _json_objects(path: str, dialect: Dialect) -> Iterator[Mapping[str, object]]:
@@ -155,7 +136,7 @@ def _by_key(objects: Iterable[Mapping[str, object]]) -> Values:
     return values
 
 
-def _table(path: str, form: Format, text_column: str | None, label_column: str | None, dialect: Dialect) -> _Sample:
+def _table(path: str, form: Format, text_column: str | None, label_column: str | None, dialect: Dialect) -> tuple[Layout, Values]:
     columns = Columns(text_column or "1", (label_column or "2",), "--text-column", "--label-column", required=True)
     reading = file_reading(path, columns, dialect, StreamWarnings())
     separator, found = table_rows("\t" if form == "tsv" else ",", text_lines(file_pieces(path), reading), reading)
@@ -180,18 +161,18 @@ def _table(path: str, form: Format, text_column: str | None, label_column: str |
     for name, cells in zip(names, zip(*rows[header:], strict=True), strict=False):
         values.setdefault(name, list(cells))
     single = {name: values[name] for name in values if num_of[name] == 1}  # others could not be asked for
-    return _Sample("table", single if len(single) > 1 else values, SEPARATORS[separator], header, tuple(names))
+    return Layout("table", SEPARATORS[separator], header, tuple(names)), single if len(single) > 1 else values
 
 
 # Which column is which
 
 
-def _given(column: str | None, sample: _Sample) -> tuple[str, str] | None:
-    """The column that is asked for; one below a header that is given by its number gets its name."""
+def _given(column: str | None, found: Layout) -> tuple[str, str] | None:
+    """The requested column; one of a table with a header that is given by its number gets its name."""
     if column is None:
         return None
-    if sample.header and column not in sample.columns and is_number(column) and 0 < int(column) <= len(sample.columns):
-        column = sample.columns[int(column) - 1]
+    if found.header and column not in found.columns and is_number(column) and 0 < int(column) <= len(found.columns):
+        column = found.columns[int(column) - 1]
     return column, "given"
 
 

@@ -37,12 +37,12 @@ class PreparedData:
     Args:
         config: settings of the run, with what the data decided.
         train: texts to learn from, N.
-        targets: probability of each class that they are to be given, (N, C).
-        validation: texts that choose the best epoch, never learnt from.
-        vocabulary: ids of the words of ``train``, and those of the validation part, too, where the linear model learns from it in the end.
+        targets: target probabilities of their classes, (N, C).
+        validation: texts that choose the best epoch.
+        vocabulary: ids of the words of ``train``, and of the validation part if the linear model learns from it.
         class_names: names in the order of their ids.
-        unlabelled: texts without a class, for what needs none; None for none.
-        num_guessed: texts at the end of ``train`` whose class no person gave.
+        unlabelled: texts without labels; None for none.
+        num_guessed: texts at the end of ``train`` whose targets are predictions.
     """
 
     config: Config
@@ -116,13 +116,7 @@ def _data_warnings(corpus: Corpus, source: TextSource) -> Iterator[str]:
 
 
 def _validation_warnings(validation: EncodedTexts, vocabulary: Vocabulary, num_known: int) -> Iterator[str]:
-    """Why figures of the validation part may mislead.
-
-    Args:
-        validation: texts of the validation part.
-        vocabulary: ids of the training part's words.
-        num_known: texts of the validation part that equal a text of the training part.
-    """
+    """Why figures of the validation part may mislead; ``num_known`` of its texts are equal to a text of the training part."""
     if num_known > MOST_KNOWN * len(validation):
         are = "is" if num_known == 1 else "are"
         known = f"{num_known:,} of {plural(len(validation), 'text')} {are} among those learnt from, to the letter"
@@ -137,7 +131,7 @@ def _doubt(texts: EncodedTexts, vocabulary: Vocabulary, way_out: str = FOREIGN) 
 
 
 def _learnt(checkpoint: Checkpoint, data: DataSection) -> str:
-    """A warning about a validation part that the linear model may have learnt from; where it surely has, with what it gave before."""
+    """A warning about a validation part that the linear model has, or may have, learnt from."""
     if data != checkpoint.config.data:
         known = "if the model was trained on these texts, its linear model has learnt from this part (training.refit_linear)"
         return f"{known}, and the figures are optimistic"
@@ -147,7 +141,7 @@ def _learnt(checkpoint: Checkpoint, data: DataSection) -> str:
 
 
 def _names_learnt_files(checkpoint: Checkpoint, data: DataSection, split: str) -> bool:
-    """Whether a split has files that the model was trained on, as far as their names tell."""
+    """Whether a split has files with the names of files that the model was trained on."""
     trained = checkpoint.config.data
     if not (isinstance(trained, FilesData) and isinstance(data, FilesData)):
         return False
@@ -173,8 +167,8 @@ class LabelledTexts:
         data: source in words.
         split: split of the source.
         texts: texts, at least one.
-        rows: number of each in the training split, from 0, where they are the part held out of it; None where they are a whole split.
-        caveat: why scores on them say too much; empty where nothing is known of that.
+        rows: rows in the training split, from 0, if the texts are the validation part; None for a whole split.
+        caveat: why figures on these texts are optimistic; empty for no reason.
     """
 
     data: str
@@ -226,13 +220,7 @@ def labelled_texts(
 
 
 def located_texts(data: DataSection, labelled: LabelledTexts, numbers: Sequence[int]) -> list[LocatedText]:
-    """Some of the labelled texts as they stand in their source, which is read once more.
-
-    Args:
-        data: source that they were read from.
-        labelled: the texts.
-        numbers: those that are wanted, from 0.
-    """
+    """Some of the labelled texts, by their numbers from 0, with their places; the source is read once more."""
     source = open_source(data, by_options=True)
     split, rows = (labelled.split, list(numbers)) if labelled.rows is None else (source.splits[0], labelled.rows[list(numbers)].tolist())
     found = located_at(source, split, rows)
@@ -249,7 +237,7 @@ def located_at(source: TextSource, split: str, rows: Sequence[int]) -> dict[int,
 
 
 def _located(source: TextSource, split: str) -> Iterator[LocatedText]:
-    """The texts of a split; of a source without files, its name and their number from 1 are the place."""
+    """The texts of a split with their places; in a source without files, the place is its name and the number of the text from 1."""
     if isinstance(source, FileTexts):
         return source.read_located(split)
     return (LocatedText(one, f"{source.name}, split {split}", number) for number, one in enumerate(source.read(split), 1))
@@ -258,7 +246,7 @@ def _located(source: TextSource, split: str) -> Iterator[LocatedText]:
 def same_texts(
     checkpoints: Sequence[Checkpoint], data: DataSection, split: str | None = None, callbacks: Callbacks = SILENT
 ) -> list[LabelledTexts]:
-    """Read the same split for several models, once for all that read it alike; arguments else as of ``labelled_texts``."""
+    """Read the same split for several models, once for all with the same text settings and vocabulary; see ``labelled_texts``."""
     first, read = checkpoints[0], dict[object, LabelledTexts]()
     for other in checkpoints:
         if odd := sorted(set(first.class_names) ^ set(other.class_names)):
@@ -278,7 +266,7 @@ def same_texts(
 
 
 def refuse_unreadable(data: DataSection, split: str | None) -> None:
-    """Raise the MhaError of the first text of a split that is to be scored later, after a training; ``validation`` is part of that."""
+    """Read the first text of a split that is scored after a training, so that its errors come before the training."""
     source, wanted = open_source(data), split or default_split(data)
     if wanted != "validation":
         next(iter(source.read(wanted)), None)

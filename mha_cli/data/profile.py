@@ -1,34 +1,41 @@
-"""What is in a file of labelled texts: how many, of which classes, how long, in which scripts, and what is odd about them."""
+"""Labelled texts in figures: what `mha init` finds in files, and what `mha data` shows of the training and test data of a config."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
+import regex
 
-from mha_cli.config.settings import TextConfig
+from mha_cli.config.settings import Config, TextConfig
 from mha_cli.data.corpus import Corpus, counted
 from mha_cli.data.data_issues import DataIssues
-from mha_cli.data.files import labelled_columns, read_labelled
+from mha_cli.data.decisions import decide
+from mha_cli.data.files import FileTexts, labelled_columns, read_labelled
 from mha_cli.data.layout import Layout, find_layout
 from mha_cli.data.paths import matching_paths
-from mha_cli.data.scripts import script_shares
+from mha_cli.data.preparation import default_split
+from mha_cli.data.sources import open_source, with_columns
 from mha_cli.errors import listed, plural, shown_path
 from mha_cli.records.reader import USUAL, Dialect, StreamWarnings
 from mha_cli.system.callbacks import SILENT, Callbacks
 
+# fmt: off
+RECOMMENDED_SCRIPTS = (
+    "Arabic", "Armenian", "Bengali", "Bopomofo", "Cyrillic", "Devanagari", "Ethiopic", "Georgian", "Greek", "Gujarati", "Gurmukhi",
+    "Hangul", "Han", "Hebrew", "Hiragana", "Kannada", "Katakana", "Khmer", "Lao", "Latin", "Malayalam", "Myanmar", "Oriya", "Sinhala",
+    "Tamil", "Telugu", "Thaana", "Thai", "Tibetan",
+)
+# fmt: on
+"""Source: Unicode Standard Annex 31, table 5, without Common and Inherited."""
+
 
 @dataclass(frozen=True)
 class Lengths:
-    """How long texts are, in tokens: words and punctuation marks.
-
-    Args:
-        median: at least half of the texts have no more.
-        ninety_percent: nine tenths of them have no more.
-        longest: no text has more.
-    """
+    """Quantiles of the lengths of texts, in tokens: words and punctuation marks."""
 
     median: int
     ninety_percent: int
@@ -37,10 +44,10 @@ class Lengths:
 
 @dataclass(frozen=True, kw_only=True)
 class TextFigures(DataIssues):
-    """Labelled texts in figures, and what is odd about them.
+    """Labelled texts in figures, with their likely mistakes.
 
     Args:
-        num_texts: texts in all.
+        num_texts: number of texts.
         classes: texts of each class, the most frequent first.
         lengths: tokens of the texts.
         scripts: share of letters in each script, the largest first.
@@ -57,10 +64,10 @@ class DataProfile:
     """What `mha init` finds.
 
     Args:
-        data: files and folders, as they were given.
-        num_files: files and folders that these stand for.
-        layout: where text and class stand in the first of them.
-        texts: their texts in figures.
+        data: files, folders and patterns, as they were given.
+        num_files: files and folders that match them.
+        layout: layout of the first of them.
+        texts: all texts in figures.
         dialect: encoding and quoting of the files.
     """
 
@@ -71,6 +78,48 @@ class DataProfile:
     dialect: Dialect = USUAL
 
 
+@dataclass(frozen=True)
+class SplitOverview:
+    """A split of the data.
+
+    Args:
+        split: name of the split.
+        texts: its texts in figures.
+        histogram: texts by upper bound of their tokens; the bounds are 1, 2, 3, 4, 6, 8, 12, 16 and so on.
+        num_cut: texts that are longer than the model reads.
+        unknown_share: share of the tokens that the vocabulary lacks; in training data, each text is read with the vocabulary of all others.
+        num_in_training: test texts that are equal to a training text; None for training data.
+        num_new_classes: test texts of a class that the training data lack; None for training data.
+    """
+
+    split: str
+    texts: TextFigures
+    histogram: dict[int, int]
+    num_cut: int
+    unknown_share: float
+    num_in_training: int | None = None
+    num_new_classes: int | None = None
+
+
+@dataclass(frozen=True)
+class DataOverview:
+    """Training and test data, with the vocabulary and the length that a training would take.
+
+    Args:
+        data: source in words.
+        vocabulary_size: ids of the vocabulary of all training texts.
+        sequence_length: tokens of a text that the model reads.
+        train: training data, with the validation part.
+        test: test data; None for none.
+    """
+
+    data: str
+    vocabulary_size: int
+    sequence_length: int
+    train: SplitOverview
+    test: SplitOverview | None
+
+
 def profile_data(
     given: Sequence[str],
     text_column: str | None = None,
@@ -78,7 +127,7 @@ def profile_data(
     callbacks: Callbacks = SILENT,
     dialect: Dialect = USUAL,
 ) -> DataProfile:
-    """Look at labelled texts: guess from the beginning of the first file what is where, then read all of them once, as a stream.
+    """Guess the layout from the beginning of the first file, then read all files once, as a stream.
 
     Args:
         given: files or folders, or patterns of them.
@@ -94,17 +143,73 @@ def profile_data(
     corpus = Corpus(counted(texts, lambda number: callbacks.log(f"reading {name}: {plural(number, 'text')}")), TextConfig(), None, name)
     for warning in warnings.lines:
         callbacks.note(warning)
-    figures = figures_of(corpus, warnings.num_blank, warnings.num_quoted_rows)
+    figures = _figures_of(corpus, warnings.num_blank, warnings.num_quoted_rows)
     return DataProfile(tuple(given), len(paths), layout, figures, dialect)
 
 
-def figures_of(corpus: Corpus, num_blank: int, num_quoted_rows: int) -> TextFigures:
-    """Labelled texts in figures; the numbers are those that the reader counted, see ``StreamWarnings``."""
+def look_over(config: Config, by_options: bool = False, callbacks: Callbacks = SILENT) -> DataOverview:
+    """Read training and test data once each, as a stream; open settings are decided as in a training.
+
+    Args:
+        config: settings that name the data.
+        by_options: True if options of the command can name the columns of a file.
+    """
+    source = open_source(with_columns(config.data, callbacks.note), callbacks.log, by_options)
+    warnings = source.warnings if isinstance(source, FileTexts) else StreamWarnings()
+    train_split, test_split = source.splits[0], default_split(config.data)
+
+    def read(split: str, class_names: tuple[str, ...] | None = None, learnable: bool = False) -> Corpus:
+        where = f"{source.name}, split {split}"
+        texts = counted(source.read(split), lambda number: callbacks.log(f"reading {where}: {plural(number, 'text')}"))
+        return Corpus(texts, config.text, class_names, where, learnable=learnable)
+
+    train = read(train_split, source.class_names, learnable=True)
+    num_blank, num_quoted_rows = warnings.num_blank, warnings.num_quoted_rows
+    text = decide(config, train.facts()).text if config.auto else config.text
+    vocabulary = train.vocabulary(np.arange(len(train)), text.vocabulary_size)
+
+    def overview(split: str, corpus: Corpus, figures: TextFigures, **more: int) -> SplitOverview:
+        num_cut = int((corpus.lengths > text.sequence_length).sum())
+        unknown_share = corpus.unknown_share(vocabulary, of_others=corpus is train)
+        return SplitOverview(split, figures, _histogram(corpus.lengths), num_cut, unknown_share, **more)
+
+    of_train, of_test = overview(train_split, train, _figures_of(train, num_blank, num_quoted_rows)), None
+    if test_split in source.splits[1:]:
+        test = read(test_split)
+        figures = _figures_of(test, warnings.num_blank - num_blank, warnings.num_quoted_rows - num_quoted_rows)
+        num_in_training = int(np.isin(test.hashes_of_words, train.hashes_of_words).sum())
+        num_new = sum(number for label, number in test.sizes.items() if label not in train.sizes)
+        of_test = overview(test_split, test, figures, num_in_training=num_in_training, num_new_classes=num_new)
+    for warning in warnings.lines:
+        callbacks.note(warning)
+    return DataOverview(source.name, len(vocabulary), text.sequence_length, of_train, of_test)
+
+
+def _figures_of(corpus: Corpus, num_blank: int, num_quoted_rows: int) -> TextFigures:
     median, ninety_percent = np.quantile(corpus.lengths, (0.5, 0.9), method="inverted_cdf")
     return TextFigures(
         num_texts=len(corpus),
         classes=dict(Counter(corpus.sizes).most_common()),
         lengths=Lengths(int(median), int(ninety_percent), int(corpus.lengths.max())),
-        scripts=script_shares(corpus.characters()),
+        scripts=_script_shares(corpus.characters()),
         **vars(corpus.data_issues(num_blank, num_quoted_rows)),
     )
+
+
+def _histogram(lengths: npt.NDArray[np.int64]) -> dict[int, int]:
+    """Texts by upper bound of their tokens; between the smallest and the largest, no bound is left out."""
+    bounds = np.array(sorted({(2 + half) << power >> 1 for power in range(62) for half in (0, 1)}))  # 1, 2, 3, 4, 6, 8, 12, 16, …
+    at = np.searchsorted(bounds, lengths)
+    return {int(bounds[first]): int(number) for first, number in enumerate(np.bincount(at - at.min()), at.min())}
+
+
+def _script_shares(characters: Mapping[str, int]) -> dict[str, float]:
+    """The share of letters in each script, the largest first, from the number of times that each character occurs."""
+    letters = {character: number for character, number in characters.items() if character.isalpha()}
+    together, counts = "".join(letters), Counter[str]()
+    for script in RECOMMENDED_SCRIPTS:
+        for character in regex.findall(rf"\p{{Script={script}}}", together):
+            counts[script] += letters.pop(character)
+    counts["other"] = sum(number for letter, number in letters.items() if regex.match(r"\P{Script=Common}", letter))
+    whole = counts.total()
+    return {script: number / whole for script, number in counts.most_common() if number}

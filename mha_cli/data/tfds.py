@@ -38,13 +38,7 @@ _OWN_FEATURES = "tensorflow_datasets."
 
 
 class TfdsTexts:
-    """The texts of a TFDS set; the set is downloaded and prepared first if its folder does not hold it.
-
-    Besides a split's name TFDS's own notation for parts of splits is understood: ``train[90%:]``, ``train+test``.
-
-    Args:
-        settings: ``data`` section of a config whose source is ``tfds``.
-    """
+    """The texts of a TFDS set, which is downloaded first if its folder lacks it; splits may be parts: ``train[90%:]``, ``train+test``."""
 
     def __init__(self, settings: TfdsData, log: Callable[[str], None] = lambda _: None) -> None:
         self._settings = settings
@@ -113,7 +107,6 @@ class TfdsTexts:
 
 def _data_dir(settings: TfdsData) -> str:
     """The TFDS data directory: the config's or the environment's, which has to exist, else TFDS's default, which it may create."""
-    # TFDS reads the environment only once, when it is imported.
     for setting, folder in (("data.data_dir", settings.data_dir), ("TFDS_DATA_DIR", os.environ.get("TFDS_DATA_DIR") or None)):
         if folder is not None:
             path = os.path.expanduser(folder)

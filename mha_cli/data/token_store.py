@@ -20,14 +20,10 @@ NEEDS = "it takes the texts as numbers, twice or three times"
 
 
 class TokenStore:
-    """Tokens in a temporary file without a name, which is gone with the store, or with the process.
+    """Tokens in a temporary file without a name, which disappears with the store, or with the process.
 
-    It lies in the system's temporary folder, four bytes a number. What was read or written lately the system keeps in memory as long as
-    no one else needs it, so that reading a text takes a few microseconds; none of it is this process's own memory, as it
-    would be with an array or a memory map.
-
-    Args:
-        texts: tokens of each text; further ones may follow, see ``append``.
+    Each number takes four bytes. The system caches the file, so reading a text takes a few microseconds, and none of it counts as memory
+    of this process, as an array or a memory map would.
     """
 
     def __init__(self, texts: Iterable[npt.NDArray[np.int32]] = ()) -> None:
@@ -44,7 +40,7 @@ class TokenStore:
         return self._length
 
     def append(self, tokens: Sequence[int] | npt.NDArray[np.int32]) -> None:
-        """Put the tokens of one text behind all others: a number each, or a row of as many numbers as in all others."""
+        """Add the tokens of a text at the end: numbers, or rows of equal length."""
         tokens = np.asarray(tokens, dtype=np.int32)
         with temporary_faults(NEEDS):
             self._file.write(tokens.tobytes())

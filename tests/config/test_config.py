@@ -4,11 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import annotated_types
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml, load_config
 from mha_cli.config.settings import Config, FilesData, LinearConfig, ModelConfig, SampleData, TextConfig, TfdsData, TrainingConfig
@@ -51,15 +49,6 @@ def test_every_recipe_loads(path: Path) -> None:
     assert parsed(config_to_yaml(config)) == config
 
 
-def test_the_recipe_for_texts_asks_for_them() -> None:
-    (recipe,) = (path for path in RECIPES if path.stem == "text")
-    with pytest.raises(MhaError) as raised:
-        load_config(recipe)
-    assert (
-        str(raised.value) == f"{recipe}:4: data.train is missing; give it with --set data.train=FILE, or let `mha init FILE` write a config"
-    )
-
-
 # Settings
 
 
@@ -74,13 +63,6 @@ def test_an_empty_file_means_the_defaults() -> None:
     assert load("model: {}\n") == Config()
 
 
-def test_the_defaults() -> None:
-    config = Config()
-    assert config.data == SampleData()
-    assert (config.model.positions, config.model.normalization) == ("learned", "post")
-    assert config.training.patience is None
-
-
 @pytest.mark.parametrize("section", [Config, *SECTIONS], ids=lambda section: section.__name__)
 def test_every_setting_says_what_it_means(section: type[Config]) -> None:
     for name, field in section.model_fields.items():
@@ -88,28 +70,6 @@ def test_every_setting_says_what_it_means(section: type[Config]) -> None:
             continue  # a section, which has a page of settings of its own
         assert field.description, name
         assert field.description.endswith("."), name
-
-
-@pytest.mark.parametrize("section", [Config, *SECTIONS], ids=lambda section: section.__name__)
-def test_every_number_has_a_lowest_value(section: type[Config]) -> None:
-    for name, field in section.model_fields.items():
-        if field.annotation in (int, float, int | None, float | None):
-            assert any(isinstance(item, annotated_types.Ge | annotated_types.Gt) for item in field.metadata), name
-
-
-@pytest.mark.parametrize("section", [Config, *SECTIONS], ids=lambda section: section.__name__)
-def test_settings_cannot_be_changed(section: type[Config]) -> None:
-    settings = section.model_validate({"source": "files", "train": "x"} if section is FilesData else SOURCES.get(section, {}))
-    with pytest.raises(ValidationError, match="frozen"):
-        settings.seed = 3  # type: ignore[misc]
-
-
-SOURCES: dict[Any, dict[str, str]] = {TfdsData: {"source": "tfds"}}
-
-
-def test_widths_of_the_heads() -> None:
-    assert ModelConfig(embed_dim=12, num_heads=3).head_key_dim == 4
-    assert ModelConfig(embed_dim=12, num_heads=5, key_dim=7).head_key_dim == 7
 
 
 def test_a_config_without_positions_has_nothing_that_tells_the_order() -> None:
@@ -176,28 +136,10 @@ def test_any_settings_are_taken_or_refused_in_one_line(value: dict[str, Any]) ->
             assert parsed(config_to_yaml(config)) == config
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "yes",
-        "null",
-        "1e3",
-        "0x10",
-        "- a",
-        "a: b",
-        "# a",
-        "&a",
-        " a ",
-        "\x1b[31m",
-        "a\nb\0",
-        "🙂",
-        "<<",
-        "\x85",
-        "a\u2028b",
-        "\ufeff",
-        " \r\n",
-    ],
-)
+STRANGE = ["yes", "null", "1e3", "- a", "a: b", "# a", "&a", " a ", "\x1b[31m", "a\nb\0", "🙂", "<<", "\x85", "a\u2028b", "\ufeff", " \r\n"]
+
+
+@pytest.mark.parametrize("text", STRANGE)
 def test_words_that_yaml_might_take_for_something_else(text: str) -> None:
     config = config_from_dict({"data": {"source": "files", "train": text}}, "test")
     assert load(config_to_yaml(config)) == config
@@ -237,10 +179,6 @@ def test_an_override_that_does_not_fit_the_file_names_the_line_of_the_file() -> 
     assert error_of("seed: 1\nmodel:\n  dropout: 0\n", "model.num_heads=7").startswith("x.yaml:2: model: num_heads=7 does not divide")
 
 
-def test_the_last_override_wins() -> None:
-    assert load("seed: 1", "seed=2", "seed=3").seed == 3
-
-
 def test_an_override_may_hold_equals_signs() -> None:
     config = load("", "data.source=files", "data.train=a=b.csv")
     assert isinstance(config.data, FilesData)
@@ -274,22 +212,16 @@ def test_a_whole_section_as_an_override() -> None:
         ("model.num_heads.x=4", "--set model.num_heads.x: model.num_heads is {'x': 4}; it should be a valid integer"),
         ("data={source: x}", "--set data: data.source is 'x'; choose from sample, tfds, files"),
         ("training.seed=4", "--set training.seed is not a setting; did you mean seed?"),
-        ("model.embed_dim=[2, 4]", "--set model.embed_dim is [2, 4]; it should be a valid integer"),
         ("model.num_heads=[2, x]", "--set model.num_heads is 'x'; it should be a valid integer"),
         ("model.num_heads=[2, 4]", "--set model.num_heads: model: num_heads names 2 blocks, num_blocks=1; name as many"),
         (
             "model.num_heads=[2]",
             "--set model.num_heads: model: num_heads is a list, so key_dim cannot be embed_dim / num_heads; set key_dim",
         ),
-        ("model.num_heads=", "--set model.num_heads is None; it should be a valid integer"),
-        ("text.lowercase=1", "--set text.lowercase is 1; it should be a valid boolean"),
-        ("training.learning_rate=0", "--set training.learning_rate is 0; it should be greater than 0"),
         ("training.optimizer=sgd", "--set training.optimizer is 'sgd'; it should be 'adamw', 'adam' or 'rmsprop'"),
         ("training=fast", "--set training is 'fast', not a section of settings; write `key: value` lines below it"),
-        ("data.source=smaple", "--set data.source is 'smaple'; choose from sample, tfds, files"),
         ("data.source=files", f"x.yaml: {NO_DATA}"),
         ("seed.x=1", "--set seed.x: seed is not a section; write for example --set model.num_heads=4"),
-        ("=3", "--set =3: not of the form KEY.PATH=VALUE; write for example --set model.num_heads=4"),
         ("\x1b[31m=3", r"--set \x1b[31m is not a setting; choose from auto, data, linear, model, seed, text, training"),
         ("seed=\x1b[31m", "--set seed: not valid YAML: unacceptable character #x001b: special characters are not allowed; MIND"),
     ],
@@ -319,15 +251,11 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
     ("text", "message"),
     [
         # Keys
-        ("seed: 1\nepochs: 4\n", "x.yaml:2: epochs is not a setting; did you mean training.epochs?"),
         ("data: 3\nname: x\n", "x.yaml:2: name is not a setting; choose from auto, data, linear, model, seed, text, training"),
         ("model:\n  xyz: 4\n", "x.yaml:2: model.xyz is not a setting; choose from activation, attention_dropout, "),
         ("\n\ndata:\n  source: files\n  trian: x.csv\n", "x.yaml:5: data.trian is not a setting; did you mean train?"),
-        ("data:\n  source: sample\n  nmae: x\n", "x.yaml:3: data.nmae is not a setting; "),
         ('"\\e[31mred": 1\n', r"x.yaml:1: \x1b[31mred is not a setting; choose from auto, data, linear, model, seed, text, training"),
-        ("'[bold]x[/]': 1\n", "x.yaml:1: [bold]x[/] is not a setting; choose from auto, data, linear, model, seed, text, training"),
         # Types
-        ("training:\n  learning_rate: fast\n", "x.yaml:2: training.learning_rate is 'fast'; it should be a valid number"),
         ("seed: 2020-01-01\n", "x.yaml:1: seed is datetime.date(2020, 1, 1); it should be a valid integer"),
         ("model:\n", "x.yaml:1: model is None, not a section of settings; write `key: value` lines below it"),
         ("data: sample\n", "x.yaml:1: data is 'sample', not a section of settings; write `key: value` lines below it"),
@@ -341,11 +269,6 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
         # Sizes
         ("model:\n  num_heads: 1000\n", "x.yaml:2: model.num_heads is 1000; it should be less than or equal to 256"),
         ("seed: 99999999999999999999999\n", "x.yaml:1: seed is 99999999999999999999999; it should be less than 2147483648"),
-        ("data:\n  source: sample\n  num_texts: 3\n", "x.yaml:3: data.num_texts is 3; it should be greater than or equal to 200"),
-        (
-            "data:\n  source: sample\n  validation_share: 1\n",
-            "x.yaml:3: data.validation_share is 1; it should be less than or equal to 0.5",
-        ),
         (
             f"training:\n  finetune_epochs: {10**75}\n",
             f"x.yaml:2: training.finetune_epochs is {10**58}…; it should be less than or equal to 10000",
@@ -353,10 +276,6 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
         # Numbers that are none
         ("model:\n  dropout: -.inf\n", "x.yaml:2: model.dropout is -inf; it should be a finite number"),
         # Two settings that do not go together
-        (
-            "seed: 1\nmodel:\n  num_heads: 7\n",
-            "x.yaml:2: model: num_heads=7 does not divide embed_dim=64; take num_heads=4 or 8, or set key_dim",
-        ),
         (
             "model:\n  embed_dim: 7\n  num_heads: 5\n",
             "x.yaml:1: model: num_heads=5 does not divide embed_dim=7; take num_heads=1 or 7, or set key_dim",
@@ -450,10 +369,6 @@ def test_a_setting_that_does_not_fit(text: str, message: str) -> None:
 
 def test_heads_that_do_not_divide_are_fine_with_a_width_of_their_own() -> None:
     assert load("model: {num_heads: 7, key_dim: 9}").model.head_key_dim == 9
-
-
-def test_a_misspelt_key_is_named_before_what_it_leaves_missing() -> None:
-    assert error_of("data:\n  source: files\n  trainn: x.csv\n") == "x.yaml:3: data.trainn is not a setting; did you mean train?"
 
 
 def test_long_values_are_cut() -> None:

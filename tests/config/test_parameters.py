@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import h5py
 import numpy as np
-import pytest
 
 from mha_cli.config.loading import config_from_dict
-from mha_cli.config.parameters import num_outputs, num_parameters, parameter_table
+from mha_cli.config.parameters import num_parameters, parameter_table
 from mha_cli.model.classifier import build_classifier
 
 if TYPE_CHECKING:
@@ -47,17 +46,7 @@ def test_table_equals_the_keras_model_and_a_file_that_keras_saved(
         np.testing.assert_array_equal(stored[parameter.hdf5_path], weights[parameter.path], err_msg=parameter.path)
 
 
-def test_paths_and_hdf5_paths_are_distinct(model_case: ModelCase) -> None:
-    table = parameter_table(*model_case)
-    assert len({parameter.path for parameter in table}) == len({parameter.hdf5_path for parameter in table}) == len(table)
-
-
 def test_known_sizes() -> None:
     # 20,000 × 64 + 600 × 64 + (4 × (64 × 64 + 64) + 2 × (64 + 64) + 64 × 128 + 128 + 128 × 64 + 64) + 64 + 1
     config = config_from_dict({"text": {"vocabulary_size": 20_000, "sequence_length": 600}}, "test")
     assert num_parameters(config, 20_000) == 1_351_937
-
-
-@pytest.mark.parametrize(("num_classes", "units"), [(2, 1), (3, 3), (7, 7)])
-def test_two_classes_share_one_unit(num_classes: int, units: int) -> None:
-    assert num_outputs(num_classes) == units

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mha_cli.config.settings import ModelConfig
-from mha_cli.data.batches import POOL_BATCHES, SCORING_TOKENS, Rows, at_common_length, padded, scoring_batches, training_batches
+from mha_cli.data.batches import SCORING_TOKENS, Rows, at_common_length, padded, scoring_batches, training_batches
 from mha_cli.system import working_memory
 from mha_cli.system.working_memory import MemoryEstimate
 
@@ -39,21 +39,6 @@ def test_training_batches_hold_every_row_once(lengths: npt.NDArray[np.int64], ba
     # The learning-rate schedule counts on this number of steps.
     assert len(batches) == math.ceil(len(lengths) / batch_size)
     assert sum(len(rows) != batch_size for rows in batches) == (len(lengths) % batch_size > 0)
-
-
-def test_training_batches_span_several_pools() -> None:
-    lengths = review_lengths(2 * 7 * POOL_BATCHES + 3)
-    batches = training_batches(lengths, np.random.default_rng(0), 7)
-    assert sorted(np.concatenate(batches)) == list(range(len(lengths)))
-    assert sorted(map(len, batches)) == [3] + [7] * (2 * POOL_BATCHES)
-
-
-def test_training_batches_follow_the_generator() -> None:
-    lengths = review_lengths(500)
-    first, again, other = ([rows.tolist() for rows in training_batches(lengths, np.random.default_rng(seed), 8)] for seed in (1, 1, 2))
-    assert first == again
-    assert first != other
-    assert sorted(map(sorted, first)) != sorted(map(sorted, other))  # other batches, not only another order of them
 
 
 def test_training_batches_come_in_no_order_of_length() -> None:
@@ -103,12 +88,6 @@ def test_scoring_batches_have_fewer_reviews_where_memory_is_short(monkeypatch: p
 
 def test_empty_reviews_count_as_one_token_each() -> None:
     assert [len(rows) for rows in scoring_batches(np.zeros(SCORING_TOKENS + 5, dtype=np.int64), SMALL)] == [SCORING_TOKENS, 5]
-
-
-def test_no_reviews_make_no_batches() -> None:
-    nothing = np.zeros(0, dtype=np.int64)
-    assert list(scoring_batches(nothing, SMALL)) == []
-    assert training_batches(nothing, np.random.default_rng(0), 8) == []
 
 
 # Padding

@@ -165,22 +165,7 @@ def test_the_only_text_of_a_class_is_trained_on_when_names_decide() -> None:
         assert set(reviews.labels[validation]) == {0, 1}
 
 
-def test_the_seed_decides_the_split() -> None:
-    reviews = corpus("abc" * 30)
-    first, again, other = reviews.split(0.3, seed=5), reviews.split(0.3, seed=5), reviews.split(0.3, seed=6)
-    assert [rows.tolist() for rows in first] == [rows.tolist() for rows in again]
-    assert first[1].tolist() != other[1].tolist()
-
-
 # Vocabulary and ids
-
-
-def test_the_vocabulary_comes_from_the_given_rows_only() -> None:
-    reviews = corpus("abab", ["the plot", "the plot the", "plot secret secret secret", "secret plot"])
-    train = np.array([0, 1])
-    vocabulary = reviews.vocabulary(train, SIZE)
-    assert vocabulary.tokens[2:] == ("the", "plot")
-    assert texts_of(reviews.encode(np.array([2, 3]), vocabulary, PLAIN), vocabulary) == ["plot [UNK] [UNK] [UNK]", "[UNK] plot"]
 
 
 def test_a_word_of_the_validation_part_alone_is_unknown() -> None:
@@ -225,16 +210,6 @@ def test_rows_are_encoded_in_the_order_given() -> None:
     encoded = reviews.encode(np.array([2, 0]), vocabulary, PLAIN)
     assert texts_of(encoded, vocabulary) == ["y y y", "w"]
     assert (encoded.lengths.tolist(), encoded.labels.tolist(), len(encoded)) == ([3, 1], [0, 0], 2)
-
-
-def test_padding_fills_up_to_the_longest_of_the_rows() -> None:
-    reviews = corpus("ababab", ["p p", "", "q", "p q p", "", "q q q q"])
-    vocabulary = reviews.vocabulary(np.arange(6), SIZE)
-    encoded = reviews.encode(np.arange(6), vocabulary, PLAIN)
-    p, q = vocabulary.ids(["p", "q"])
-    assert encoded.padded(np.array([3, 1, 0])).tolist() == [[p, q, p], [0, 0, 0], [p, p, 0]]
-    assert encoded.padded(np.array([4, 1])).tolist() == [[0], [0]]
-    assert encoded.padded(np.array([5])).dtype == np.int32
 
 
 @pytest.mark.parametrize("truncation", ["head", "tail", "head_and_tail"])
@@ -284,12 +259,6 @@ def test_texts_that_no_classifier_could_learn_from(
     assert error_of(lambda: corpus(labels, texts, class_names=class_names)) == f"films.csv: {expected}"
 
 
-def test_a_class_name_from_outside_is_shown_safely() -> None:
-    error = error_of(lambda: [*of_known_classes([LocatedText(LabelledText("word", "\x1b[31mred\n"), "a\x1b.csv", 2)], ("a", "b"))])
-    assert error.isprintable()
-    assert "x1b[31mred" in error
-
-
 @pytest.mark.parametrize(("line", "place"), [(7, "films.csv:7"), (None, "films.csv")])
 def test_a_class_that_the_model_does_not_know(line: int | None, place: str) -> None:
     first, second = (LocatedText(LabelledText("word", label), "films.csv", line) for label in ("neg", "meh"))
@@ -305,14 +274,6 @@ def test_encoding_no_reviews() -> None:
     assert error_of(lambda: encode_labelled([], encoder, ("neg", "pos"), "films.csv, split test")) == (
         "films.csv, split test: no texts; give labelled texts to score"
     )
-
-
-def test_encoding_reviews_without_words() -> None:
-    encoded = encode_labelled(
-        [LabelledText("", "pos"), LabelledText(" ", "neg")], TextPipeline(PLAIN, Vocabulary(["word"])), ("neg", "pos"), "films.csv"
-    )
-    assert (encoded.lengths.tolist(), encoded.labels.tolist()) == ([0, 0], [1, 0])
-    assert encoded.padded(np.array([0, 1])).tolist() == [[0], [0]]
 
 
 # Word dropout

@@ -32,12 +32,6 @@ def test_the_draws_are_the_same_in_chunks(monkeypatch: pytest.MonkeyPatch) -> No
     assert not np.array_equal(bootstrap(ahead, seed=6), whole)
 
 
-def test_the_true_difference_lies_in_95_of_100_intervals() -> None:
-    rng, truth = np.random.default_rng(3), DIFFERENCES @ SHARES
-    intervals = [interval(bootstrap(rng.choice(DIFFERENCES, size=300, p=SHARES), seed)) for seed in range(300)]
-    assert 0.91 <= np.mean([low <= truth <= high for low, high in intervals]) <= 0.98
-
-
 @given(st.integers(1, 30_000), st.floats(0, 1))
 def test_the_accuracy_interval_by_hand(num_texts: int, share: float) -> None:
     num_correct = round(share * num_texts)

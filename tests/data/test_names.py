@@ -30,11 +30,8 @@ def test_names_in(text: str, expected: list[str]) -> None:
     ("text", "number"),
     [
         ("A" * 1_000_000 + "1", 0),
-        ("A" + "'" * 1_000_000, 0),
         ("A''" * 300_000, 1),
         ("A1" * 500_000, 0),
-        (". A" * 300_000, 0),
-        ("Ab" * 500_000 + "_", 0),
     ],
 )
 def test_adversarial_texts_finish(text: str, number: int) -> None:

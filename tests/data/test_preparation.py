@@ -13,9 +13,8 @@ from mha_cli.config.settings import FilesData, MemoryData, SampleData, TextConfi
 from mha_cli.data import corpus, preparation
 from mha_cli.data.in_memory import MemoryTexts
 from mha_cli.data.labelled_text import LabelledText
-from mha_cli.data.overview import look_over
 from mha_cli.data.preparation import default_split, labelled_texts, located_texts, prepare
-from mha_cli.data.profile import profile_data
+from mha_cli.data.profile import look_over, profile_data
 from mha_cli.errors import MhaError
 from mha_cli.system.callbacks import Callbacks
 from mha_cli.text.encoding import TextPipeline

@@ -16,7 +16,7 @@ from mha_cli.data.sample import SampleTexts
 from mha_cli.errors import MhaError
 
 if TYPE_CHECKING:
-    from mha_cli.data.labelled_text import TextSource
+    pass
 
 TOKEN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*|[^\w\s]")
 
@@ -27,20 +27,6 @@ def source(num_texts: int = 6000, seed: int = 0) -> SampleTexts:
 
 def tokens(text: str) -> list[str]:
     return TOKEN.findall(text.lower())
-
-
-def test_is_a_review_source() -> None:
-    reviews: TextSource = source()
-    assert (reviews.name, reviews.splits, reviews.class_names) == ("sample", ("train", "test", "twins"), ("neg", "pos"))
-
-
-def test_same_seed_same_reviews_in_the_same_order() -> None:
-    for split in SampleTexts.splits:
-        assert list(source(1000, seed=3).read(split)) == list(source(1000, seed=3).read(split))
-
-
-def test_another_seed_gives_other_reviews() -> None:
-    assert set(source(1000, seed=3).read("train")).isdisjoint(source(1000, seed=4).read("train"))
 
 
 def test_seed_0_is_what_it_was() -> None:

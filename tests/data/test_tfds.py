@@ -4,8 +4,6 @@ import io
 import os
 import shutil
 import socket
-import subprocess
-import sys
 from collections import Counter
 from email.message import Message
 from itertools import islice
@@ -135,12 +133,6 @@ def test_a_text_without_a_label(split: str, label_key: str, number: int, tiny_di
     assert str(raised.value) == f"tiny_reviews: text {number} of the split {split} has no label; choose a split with labels"
 
 
-def test_an_unknown_split_is_refused_at_once(tiny_dir: Path) -> None:
-    with pytest.raises(MhaError) as raised:
-        TfdsTexts(settings(data_dir=str(tiny_dir))).read("\x1b")
-    assert str(raised.value) == 'tiny_reviews has no split "\\x1b"; choose from extra, test, train'
-
-
 def test_the_data_folder_of_the_environment_at_the_time(tiny_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TFDS_DATA_DIR", str(tiny_dir))
     assert len(list(TfdsTexts(settings()).read("test"))) == 7
@@ -158,11 +150,8 @@ def test_the_data_folder_of_the_environment_at_the_time(tiny_dir: Path, tmp_path
     ("values", "expected"),
     [
         ({"train_split": "trian"}, 'tiny_reviews has no split "trian" (data.train_split); did you mean train?'),
-        ({"test_split": "dev"}, 'tiny_reviews has no split "dev" (data.test_split); choose from extra, test, train'),
-        ({"train_split": "train[:x]"}, 'tiny_reviews has no split "train[:x]" (data.train_split); did you mean train?'),
-        ({"train_split": "train[:900]"}, 'tiny_reviews has no split "train[:900]" (data.train_split); did you mean train?'),
+        ({"test_split": "train[:900]"}, 'tiny_reviews has no split "train[:900]" (data.test_split); did you mean train?'),
         ({"unlabelled_split": "x"}, 'tiny_reviews has no split "x" (data.unlabelled_split); choose from extra, test, train'),
-        ({"text_key": "texts"}, 'tiny_reviews: no feature "texts" that is a text (data.text_key); did you mean text?'),
         ({"label_key": "\x1b"}, 'tiny_reviews: no feature "\\x1b" that is a class label (data.label_key); choose from label, partly'),
         ({"text_key": "tags"}, 'tiny_reviews: no feature "tags" that is a text (data.text_key); choose from text'),
         ({"label_key": "stars"}, 'tiny_reviews: no feature "stars" that is a class label (data.label_key); choose from label, partly'),
@@ -220,7 +209,6 @@ def test_data_folder_that_is_not_there(tmp_path: Path, monkeypatch: pytest.Monke
     ("damage", "expected"),
     [
         ("remove", "No such file or directory"),
-        ("cut", "truncated record at "),
         ("empty", "Input dataset was expected to contain 7 elements but contained only 0 elements."),
     ],
 )
@@ -228,10 +216,9 @@ def test_files_that_cannot_be_read(tiny_dir: Path, tmp_path: Path, damage: str, 
     shutil.copytree(tiny_dir, tmp_path / "copy")
     version = tmp_path / "copy" / TINY_VERSION
     (records,) = version.glob("*-test.tfrecord*")
-    raw = records.read_bytes()
     records.unlink()
     if damage != "remove":
-        records.write_bytes(raw[:-5] if damage == "cut" else b"")
+        records.write_bytes(b"")
     source = TfdsTexts(settings(data_dir=str(tmp_path / "copy")))
     with pytest.raises(MhaError) as raised:
         list(source.read("test"))
@@ -352,45 +339,17 @@ def test_a_server_that_answers_is_enough(
         assert "timed out" in error_of(exit_code=EXIT_FAILURE, **values)
 
 
-def test_an_interrupt_stays_an_interrupt(made_builder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(made_builder, "download_and_prepare", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        TfdsTexts(settings(name="made_reviews", data_dir=str(tmp_path)))
-
-
-def test_importing_the_module_imports_no_tensorflow() -> None:
-    code = "import sys, mha_cli.data.tfds; print([m for m in sys.modules if m.startswith(('tensorflow', 'keras'))])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
 # The real set
 
 
 @pytest.mark.imdb
 @needs_imdb
-def test_imdb_splits_and_classes() -> None:
-    source = TfdsTexts(settings(name="imdb_reviews"))
-    assert source.splits == ("train", "test", "unsupervised")
-    assert source.class_names == ("neg", "pos")
-
-
-@pytest.mark.imdb
-@needs_imdb
-@pytest.mark.parametrize("split", ["train", "test"])
-def test_imdb_labelled_splits(split: str) -> None:
-    source = TfdsTexts(settings(name="imdb_reviews"))
-    reviews = list(source.read(split))
-    assert Counter(review.label for review in reviews) == {"neg": 12_500, "pos": 12_500}
-    assert all(review.text.strip() for review in reviews)
-    assert list(islice(source.read(split), 300)) == reviews[:300]
-
-
-@pytest.mark.imdb
-@needs_imdb
-def test_imdb_unsupervised_split() -> None:
+def test_imdb() -> None:
     source = TfdsTexts(settings(name="imdb_reviews", unlabelled_split="unsupervised"))
+    assert (source.splits, source.class_names) == (("train", "test", "unsupervised"), ("neg", "pos"))
+    for split in ("train", "test"):
+        reviews = list(source.read(split))
+        assert Counter(review.label for review in reviews) == {"neg": 12_500, "pos": 12_500}
+        assert all(review.text.strip() for review in reviews)
+        assert list(islice(source.read(split), 300)) == reviews[:300]
     assert sum(1 for _ in source.unlabelled() or ()) == 50_000

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import tempfile
 import tracemalloc
-import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -62,18 +60,6 @@ def test_rows_come_back_as_rows(width: int) -> None:
     for start, stop in ((0, 3), (2, 2), (None, None), (999, None), (-5, -1), (2000, 3000)):
         np.testing.assert_array_equal(store[start:stop], rows[start:stop])
     assert store[5:5].shape == (0, width)
-
-
-def test_an_empty_store() -> None:
-    assert (len(TokenStore()), TokenStore()[:].tolist()) == (0, [])
-
-
-def test_the_file_is_closed_with_the_store() -> None:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        store_of([1, 2, 3])
-        gc.collect()
-    assert not [str(warning.message) for warning in caught]
 
 
 def test_no_file_is_left_where_others_could_see_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from mha_cli.config.settings import LinearConfig
 from mha_cli.layers import NgramLinear
 from mha_cli.linear import features as module
 from mha_cli.linear.features import ngram_features, ngrams_of, subword_features, text_features
-from tests.reviews import bucket, encoded, subwords_in, weights_in
+from tests.reviews import encoded, subwords_in, weights_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,23 +75,3 @@ def test_features_times_a_table_are_what_the_layer_says(ending: int, characters:
     table = rng.normal(size=(512, 2)).astype(np.float32)
     layer.table.assign(table)
     np.testing.assert_allclose(text_features(reviews, ngrams_of(reviews, linear), linear) @ table, layer(tokens), atol=1e-5)
-
-
-@pytest.mark.parametrize("chunk", [1, 3, 2000])
-def test_every_ngram_is_found_at_its_last_place(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CHUNK_TEXTS", chunk)
-    reviews = encoded(REVIEWS)
-    ngrams = ngrams_of(reviews, settings(1, 2**13))
-    found = [
-        {int(reviews.tokens[ngrams.tokens[e]]): int(ngrams.tokens[e] - reviews.offsets[row]) for e in range(start, stop)}
-        for row, (start, stop) in enumerate(zip(ngrams.offsets[:-1], ngrams.offsets[1:], strict=True))
-    ]
-    assert found == [{word: place for place, word in enumerate(review)} for review in REVIEWS]
-
-
-def test_no_ngram_reaches_into_the_next_review() -> None:
-    buckets = 2**13
-    features = features_of([[7], [2, 3], [4]], settings(3, buckets))
-    across = [bucket(ngram, buckets) for ngram in ([7, 2], [3, 4], [7, 2, 3], [2, 3, 4])]
-    assert not features[:, across].any()
-    assert np.count_nonzero(features) == 4 + 1  # four words, one pair

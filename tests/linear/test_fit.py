@@ -77,14 +77,6 @@ def test_two_classes_are_told_apart() -> None:
     assert fitted.table[bucket([2], 4096), 0] == fitted.table.min() < -0.5
 
 
-def test_a_unit_a_class_where_there_are_more_than_two() -> None:
-    reviews, labels = random_reviews(90, 3)
-    linear = settings(1)
-    fitted = fit(reviews, labels, linear, num_classes=3)
-    assert fitted.table.shape == (BUCKETS, 3)
-    assert totals([[2], [3], [4]], fitted, linear).argmax(axis=1).tolist() == [0, 1, 2]
-
-
 @pytest.mark.parametrize("windows", [[], [2]])
 def test_a_class_that_never_occurs_scores_nothing(windows: list[int]) -> None:
     reviews, labels = random_reviews(40, 2)
@@ -145,14 +137,6 @@ def test_of_too_many_reviews_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> 
     fitted.clear()
     fit(reviews[:30], labels[:30], linear, seed=1)
     assert fitted[-1].tokens[:].tolist() == [token_id for review in reviews[:30] for token_id in review]  # not too many: all, in order
-
-
-def test_the_same_seed_gives_the_same_context_weights() -> None:
-    reviews, labels = random_reviews(60, 2)
-    linear = settings(2, context_windows=[2])
-    first, again, other = (fit(reviews, labels, linear, seed=seed).context_weights for seed in (1, 1, 2))
-    np.testing.assert_array_equal(first, again)
-    assert (first != other).any()
 
 
 @pytest.mark.parametrize("windows", [[], [2]])

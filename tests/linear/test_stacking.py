@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from scipy.optimize import approx_fprime, minimize
+from scipy.optimize import minimize
 
-from mha_cli.linear import stacking
 from mha_cli.linear.stacking import SCALE_SPREAD, SHIFT_SPREAD, SPREADS, USUAL_WEIGHTS, Stack, fit_stack, probabilities_of
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
 
@@ -60,20 +59,6 @@ def test_the_weights_are_those_of_another_optimizer(num_classes: int, with_linea
     np.testing.assert_allclose(weights if with_linear else np.delete(weights, 1), found, atol=5e-3)
 
 
-@pytest.mark.parametrize("with_linear", [True, False])
-@pytest.mark.parametrize("num_classes", [2, 3, 7])
-def test_loss_and_gradient_are_those_of_the_formula(num_classes: int, with_linear: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[Any] = []
-    monkeypatch.setattr(stacking, "minimize", lambda *arguments, **_: given.append(arguments) or minimize(*arguments, jac=True))
-    readers = readers_of(num_classes, with_linear, 50)
-    fit_stack(*readers)
-    (loss_and_gradient, start) = given[0]
-    for x in (start, np.random.default_rng(0).normal(size=len(start))):
-        loss, gradient = loss_and_gradient(x)
-        assert loss == pytest.approx(loss_of(x, *readers), rel=1e-5)
-        np.testing.assert_allclose(gradient, approx_fprime(x, loss_of, 1e-7, *readers), atol=1e-4)
-
-
 @pytest.mark.parametrize("num_classes", [2, 5])
 def test_few_reviews_leave_the_weights_as_usual_and_many_decide_them(num_classes: int) -> None:
     """Scores that tell nothing: five reviews cannot tell, five thousand can."""
@@ -111,26 +96,6 @@ def test_a_review_that_counts_twice_is_two(with_linear: bool) -> None:
     weighed = weights_of(fit_stack(encoder, scores, labels, (twice / total).astype(np.float32)))
     assert weighed[-1] > weights_of(fit_stack(encoder, scores, labels))[-1] + 0.1
     np.testing.assert_allclose(weighed, weights_of(fit_stack(*repeated)), atol=0.02)  # which has more reviews beside what is usual
-
-
-def test_classes_in_another_order_have_the_same_weights() -> None:
-    encoder, scores, labels = two_readers(5)
-    order = np.array([3, 0, 4, 1, 2])
-    stack, other = fit_stack(encoder, scores, labels), fit_stack(encoder[:, order], scores[:, order], np.argsort(order)[labels])
-    np.testing.assert_allclose(weights_of(other), weights_of(stack)[[0, 1, *(2 + order)]], atol=1e-3)
-
-
-def test_two_classes_the_other_way_round_have_the_same_weights() -> None:
-    encoder, scores, labels = two_readers(2)
-    stack, other = fit_stack(encoder, scores, labels), fit_stack(-encoder, -scores, 1 - labels)
-    np.testing.assert_allclose(weights_of(other), weights_of(stack) * [1, 1, -1], atol=1e-4)
-
-
-def test_a_reader_that_tells_nothing_is_not_listened_to() -> None:
-    encoder, scores, labels = two_readers(2, 5000)
-    noise = np.random.default_rng(0).normal(size=encoder.shape).astype(np.float32)
-    assert abs(fit_stack(encoder, noise, labels).linear_weight) < 0.2 < fit_stack(encoder, scores, labels).linear_weight
-    assert abs(fit_stack(noise, scores, labels).encoder_weight) < 0.2 < fit_stack(encoder, scores, labels).encoder_weight
 
 
 def test_readers_without_a_mistake_get_finite_weights() -> None:
