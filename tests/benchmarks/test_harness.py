@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -69,12 +67,3 @@ def test_a_command_is_measured() -> None:
     assert finished.stdout == "done\n"
     assert finished.seconds > 0.1
     assert finished.peak_megabytes > 300
-
-
-def test_a_checkout_measures_itself_whichever_is_installed(tmp_path: Path) -> None:
-    for file in ("mha_cli/__init__.py", "mha_cli/version.py", "mha_cli/system/processor.py", "benchmarks/harness.py"):
-        (tmp_path / file).parent.mkdir(exist_ok=True)
-        shutil.copy(harness.ROOT / file, tmp_path / file)
-    command = [sys.executable, "-c", "import harness, mha_cli; print(mha_cli.__file__)"]
-    done = subprocess.run(command, cwd=tmp_path / "benchmarks", capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == str(tmp_path / "mha_cli" / "__init__.py")

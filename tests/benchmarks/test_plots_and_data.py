@@ -1,15 +1,11 @@
 from __future__ import annotations
 
-import pickle
 from typing import TYPE_CHECKING
 
-import book
 import memory
-import numpy as np
 import pytest
 from plots import spread
 
-from mha_cli.config.loading import load_config
 from mha_cli.data.files import labelled_columns, read_labelled_file
 
 if TYPE_CHECKING:
@@ -34,16 +30,3 @@ def test_reviews_are_made_of_the_sentences_of_their_class(tmp_path: Path) -> Non
     assert len(good) == 750
     assert {len(sentences) for sentences in good} == {2, 3}
     assert {sentence for sentences in good for sentence in sentences} == {"Good.", "Very good!", "So?", "Fine, really.", "Yes."}
-
-
-def test_a_sample_of_reviews_reaches_another_process() -> None:
-    from mha_cli.data.preparation import PreparedData, prepare
-
-    data = prepare(load_config(book.harness.ROOT / "configs" / "sample.yaml", ["data.num_texts=200"]))
-    rows = np.array([7, 2, 5])
-    sample = PreparedData(**pickle.loads(book.pickled_sample(data, rows)))
-    np.testing.assert_array_equal(sample.train.padded(np.arange(3)), data.train.padded(rows))
-    np.testing.assert_array_equal(sample.train.labels, data.train.labels[rows])
-    np.testing.assert_array_equal(sample.targets, data.targets[rows])
-    assert len(sample.validation) == 2
-    assert sample.vocabulary.tokens == data.vocabulary.tokens

@@ -61,7 +61,8 @@ def test_it_answers_as_one_types(page: Page, port: int) -> None:
     found = ask(port, "/explain", {"text": "the film was superb"})[1]
     answer, occlusion, weights = found["answer"], found["explanation"]["occlusion"], found["attention"]["weights"]
     assert page.locator("#prediction").text_content() == f"{answer['label']} {answer['probability']:.4f}"
-    for name, probability in answer["probabilities"].items():
+    others = {name: probability for name, probability in answer["probabilities"].items() if name != answer["label"]}
+    for name, probability in others.items():
         assert f"{name} {probability:.4f}" in page.locator("#classes").text_content()
     strongest = max(range(4), key=lambda position: abs(occlusion[position]))
     assert (
@@ -78,6 +79,11 @@ def test_it_answers_as_one_types(page: Page, port: int) -> None:
     assert f"{max(weights[0][1][2]):.4f}" in page.locator("#shown").text_content()
     page.keyboard.press("Escape")
     assert page.locator("#shown").text_content().startswith("Decides most")
+
+
+def test_an_example_can_be_clicked(page: Page) -> None:
+    page.get_by_role("button", name="Example").click()
+    sync_api.expect(page.locator("#measures section").first.locator(".word").nth(3)).to_have_text("slow")
 
 
 def test_hostile_text_stays_text(page: Page) -> None:

@@ -76,9 +76,7 @@ def test_winning_positions_by_hand() -> None:
     [
         ({}, 129, True),
         ({}, 128, False),  # as many positions as dropout leaves features
-        ({"dropout": 0.0}, 129, False),
         ({"attention_dropout": 0.1}, 129, False),
-        ({"embedding_dropout": 0.1}, 129, True),
     ],
 )
 def test_where_winners_suffice(settings: dict[str, Any], mean_length: float, suffice: bool) -> None:

@@ -26,23 +26,18 @@ def total(data: PreparedData, *settings: str) -> int:
     return sum(memory_estimate(load_config(TINY, list(settings)), data).values())
 
 
-def test_weights_count_with_the_moments_of_their_optimizer(data: PreparedData) -> None:
+def test_weights_count_with_the_moments_of_their_optimizer_and_steps_by_their_size(data: PreparedData) -> None:
     table = ("model.max_ngram=2", "model.ngram_buckets=1048576")
     grown = total(data, *table) - total(data)
     assert grown == 1_048_576 * 64 * 4 * 3
+    for larger in ("training.batch_size=320", "model.num_heads=64", "model.feed_forward_dim=8192", "model.num_blocks=6"):
+        assert total(data, larger) > total(data)
 
 
 def test_a_checkpoint_that_could_not_be_read_again_is_refused(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimates, "MAX_FILE_BYTES", 100_000)
     with pytest.raises(MhaError, match=r"the checkpoint would have 0\.\d GB; 0 at most can be read again; lower model\.embed_dim, "):
         refuse_what_does_not_fit(load_config(TINY), data)
-
-
-@pytest.mark.parametrize(
-    "settings", [("training.batch_size=320",), ("model.num_heads=64",), ("model.feed_forward_dim=8192",), ("model.num_blocks=6",)]
-)
-def test_steps_count(data: PreparedData, settings: tuple[str, ...]) -> None:
-    assert total(data, *settings) > total(data)
 
 
 def test_the_linear_model_counts_its_texts_and_classes(data: PreparedData) -> None:
@@ -71,8 +66,5 @@ def test_what_does_not_fit_is_refused_and_leaves_nothing(data: PreparedData, tmp
     assert "training would take about " in str(raised.value)
     assert "2.0 GB are free; lower training.batch_size or text.sequence_length" in str(raised.value)
     assert not (tmp_path / "run").exists()
-
-
-def test_a_machine_that_does_not_tell(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimates, "available_memory", lambda: None)
-    refuse_what_does_not_fit(load_config(TINY, ["model.feed_forward_dim=60000"]), data)
+    monkeypatch.setattr(estimates, "available_memory", lambda: None)  # a machine that does not tell
+    refuse_what_does_not_fit(too_large, data)

@@ -23,9 +23,7 @@ def test_a_range_reaches_to_what_the_config_has() -> None:
     assert space("training.epochs=2..5") == distributions.IntDistribution(2, 8)
     assert space("model.dropout=0.3..0.5") == distributions.FloatDistribution(0.2, 0.5)
     assert space("model.dropout=0..0.5") == distributions.FloatDistribution(0.0, 0.5)
-
-
-def test_a_wide_range_is_searched_by_orders_of_magnitude() -> None:
+    # by orders of magnitude
     assert space("training.learning_rate=1e-4..1e-2") == distributions.FloatDistribution(0.0001, 0.01, log=True)
     assert space("training.learning_rate=0.001..0.009") == distributions.FloatDistribution(0.001, 0.009)
     assert space("training.epochs=1..80") == distributions.IntDistribution(1, 80, log=True)
