@@ -18,6 +18,7 @@ from typing import Any
 import uvicorn
 from pydantic import BaseModel
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -69,10 +70,6 @@ class Failure(BaseModel):
     error: str
 
 
-class Refused(Exception):
-    """A refused request; the arguments are those of ``error_response``."""
-
-
 def error_response(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
     """An error in the one form that all have."""
     return Response(plain_json({"error": message}), status, headers, media_type="application/json")
@@ -101,8 +98,8 @@ class Guarded:
 
         try:
             await self._answer(scope, receive, send_safely)
-        except Refused as refused:
-            response = error_response(*refused.args)
+        except HTTPException as refused:
+            response = error_response(refused.status_code, refused.detail, refused.headers)
         except Exception as error:
             what = f"{scope['method']} {scope['path']}: {type(error).__name__}: {error}"
             log.exception(f"{what}; this is a fault in mha, MHA_DEBUG=1 shows where")
@@ -112,15 +109,15 @@ class Guarded:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         if scope["http_version"] not in ("1.0", "1.1"):
-            raise Refused(505, "send the request as HTTP/1.1")
+            raise HTTPException(505, "send the request as HTTP/1.1")
         if self._local_only and not is_local(re.sub(r":\d*$", "", headers.get("host", ""))):
-            raise Refused(421, "not a name of this machine; ask for 127.0.0.1 or localhost")
+            raise HTTPException(421, "not a name of this machine; ask for 127.0.0.1 or localhost")
         if int(headers.get("content-length", 0)) > self._limits.body_bytes:
             await self._refuse_large("expect" not in headers, scope, receive, send)
         elif scope["method"] != "POST":
             await self._app(scope, receive, send)
         elif self._waiting >= self._most_waiting:
-            raise Refused(429, f"{self._waiting} requests are waiting already; try again in a second", {"Retry-After": "1"})
+            raise HTTPException(429, f"{self._waiting} requests are waiting already; try again in a second", {"Retry-After": "1"})
         else:
             self._waiting += 1
             try:
@@ -141,7 +138,7 @@ class Guarded:
                     if len(body) > self._limits.body_bytes:
                         break
         except TimeoutError:
-            raise Refused(408, f"no body within {self._limits.body_seconds:g} seconds", {"Connection": "close"}) from None
+            raise HTTPException(408, f"no body within {self._limits.body_seconds:g} seconds", {"Connection": "close"}) from None
         if len(body) > self._limits.body_bytes:
             return await self._refuse_large(more, scope, receive, send)
 
@@ -154,7 +151,7 @@ class Guarded:
             if answering.done():
                 answering.result()
             elif not gone.done():
-                raise Refused(503, f"no answer within {self._limits.answer_seconds:g} seconds; try again later", {"Retry-After": "1"})
+                raise HTTPException(503, f"no answer within {self._limits.answer_seconds:g} seconds; try again later", {"Retry-After": "1"})
         finally:  # for one who has hung up nothing more is computed
             for task in tasks:
                 task.cancel()
