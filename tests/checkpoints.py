@@ -83,12 +83,20 @@ def write_archive(path: Path, members: Mapping[str, bytes], compression: int = z
     return path
 
 
+def described(members: Mapping[str, bytes], **entries: Any) -> dict[str, bytes]:
+    """The members with other entries in ``mha.json``."""
+    return {**members, "mha.json": json.dumps(json.loads(members["mha.json"]) | entries).encode()}
+
+
+def digests(members: Mapping[str, bytes]) -> dict[str, str]:
+    """The SHA-256 of every member that has one."""
+    return {name: hashlib.sha256(data).hexdigest() for name, data in members.items() if name != "mha.json"}
+
+
 def rewrite(path: Path, members: Mapping[str, bytes] | None = None, **description: Any) -> Path:
     """The checkpoint at ``path`` with other members or other entries of ``mha.json``, its checksums made to fit again."""
-    changed = members_of(path) | dict(members or {})
-    entries = json.loads(changed["mha.json"])
-    entries["sha256"] = {name: hashlib.sha256(data).hexdigest() for name, data in changed.items() if name != "mha.json"}
-    return write_archive(path, changed | {"mha.json": json.dumps(entries | description).encode()})
+    changed = {**members_of(path), **(members or {})}
+    return write_archive(path, described(changed, **{"sha256": digests(changed), **description}))
 
 
 def damaged(whole: bytes, rng: random.Random, end: int) -> bytes:

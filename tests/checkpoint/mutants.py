@@ -5,7 +5,6 @@ What a mutant has to come to is worked out here, from how it was made and from t
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import os
@@ -27,6 +26,7 @@ from mha_cli.config.loading import config_from_dict, config_to_dict
 from mha_cli.config.parameters import parameter_table
 from mha_cli.errors import MhaError
 from mha_cli.text.vocabulary import Vocabulary
+from tests.checkpoints import described, digests, members_of, small_checkpoint, with_text
 
 Members = dict[str, bytes]
 NAME = "mutant.keras"
@@ -58,21 +58,13 @@ class Original(NamedTuple):
 
 def originals(folder: Path) -> list[Original]:
     """A tiny checkpoint that has every kind of weight, in both forms."""
-    model = {"embed_dim": 6, "num_heads": 2, "feed_forward_dim": 5, "attention_score": "additive", "max_ngram": 2, "ngram_buckets": 8}
-    sections = {"text": {"vocabulary_size": 20, "sequence_length": 8}, "model": model, "linear": {"max_ngram": 2, "buckets": 16}}
-    config = config_from_dict(sections, "tiny")
-    vocabulary = Vocabulary(("the", "film", "was", "superb", "dreadful", "not", ",", ".", "é", "it's", "a"))
-    rng = np.random.default_rng(0)
-    parameters = parameter_table(config, len(vocabulary), 2)
-    weights = {parameter.path: rng.normal(0, 0.5, parameter.shape).astype(np.float32) for parameter in parameters}
-    checkpoint = Checkpoint(config, ("negative", "positive"), vocabulary, {"epoch": 3}, weights, '{"of": "Keras"}')
-    found = []
-    for weights_member in ("model.weights.h5", "weights.int8"):
-        path, small = folder / "tiny.keras", weights_member == "weights.int8"
+    sizes = {"embed_dim": 6, "feed_forward_dim": 5, "attention_score": "additive", "max_ngram": 2, "ngram_buckets": 8}
+    made = small_checkpoint(("negative", "positive"), linear={"max_ngram": 2, "buckets": 16}, **sizes)
+    checkpoint, path, found = with_text(made, vocabulary_size=20), folder / "tiny.keras", []
+    for small in (False, True):
         write_checkpoint(path, checkpoint, small)
-        with zipfile.ZipFile(path) as archive:
-            members = {name: archive.read(name) for name in archive.namelist()}
-        written = replace(checkpoint, keras_config="", weights=from_bytes(members[weights_member], checkpoint)) if small else checkpoint
+        members = members_of(path)
+        written = replace(checkpoint, keras_config="", weights=from_bytes(members["weights.int8"], checkpoint)) if small else checkpoint
         found.append(Original(path.read_bytes(), members, written))
     return found
 
@@ -142,6 +134,7 @@ def container(original: Original, rng: random.Random) -> Made:
     yield "another archive behind", whole + other, more
     yield "another archive in front", other + whole, more
     yield "another archive in the comment", patched(whole, len(whole) - 2, "H", len(other)) + other, more
+    yield "a comment", patched(whole, len(whole) - 2, "H", 8) + b"a remark", more
     between = whole[:directory] + other + whole[directory:]
     yield "another archive between", patched(between, len(between) - 6, "I", directory + len(other)), more
     yield "bytes shared", patched(whole, entries["vocabulary.txt"][1] + 42, "I", entries["mha.json"][0]), more
@@ -152,6 +145,7 @@ def container(original: Original, rng: random.Random) -> Made:
     yield "a member twice", packed([*items, (victim, rng.choice((members[victim], b"", b"{}")))]), unfit
     yield "a member too many", packed([*items, (rng.choice(("../../escape", "/etc/passwd", "a" * 1000, "é", "a/")), b"")]), unfit
     yield "compression", packed(items, rng.choice((zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA))), "holds compressed members"
+    yield "a compression that is not there", patched(whole, entry + 10, "H", rng.choice((8, 12, 14, 99))), "holds compressed members"
     last, (_, last_entry) = list(entries.items())[-1]
     larger = patched(patched(whole, last_entry + 20, "I", len(members[last]) + 9), len(whole) - 6, "I", directory + 9)
     yield "bytes behind a member's end", larger[:directory] + bytes(9) + larger[directory:], "holds compressed members"
@@ -188,16 +182,6 @@ def paths(original: Original, rng: random.Random) -> Made:
 
 
 # Checksums and the description
-
-
-def described(members: Members, **entries: Any) -> dict[str, bytes]:
-    """The members with other entries in ``mha.json``."""
-    return members | {"mha.json": json.dumps(json.loads(members["mha.json"]) | entries).encode()}
-
-
-def digests(members: Members) -> dict[str, str]:
-    """The SHA-256 of every member that has one."""
-    return {name: hashlib.sha256(data).hexdigest() for name, data in members.items() if name != "mha.json"}
 
 
 def sealed(members: Members, **entries: Any) -> bytes:
