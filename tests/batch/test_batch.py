@@ -297,7 +297,9 @@ def test_a_poisoned_row_is_marked_and_counted(folder: Path, classify: Classify) 
 
 def test_what_is_odd_and_read_all_the_same_is_told(folder: Path, batch: Batch) -> None:
     (folder / "in" / "a.txt").write_bytes(b"__label__pos the caf\xe9\n")
+    (folder / "in" / "b.jsonl").write_text('{"text": "the film"}\nrubbish\n')
     result = batch("in", "--json")
+    assert summary_of(result)["unreadable"] == 1  # no failure
     (warnings,) = summary_of(result)["warnings"].values()
     assert warnings[0].startswith(f"{folder}/in/a.txt: read as plain lines, though the first begins with __label__; add --format fasttext")
     assert warnings[1].startswith(f"{folder}/in/a.txt:1: not UTF-8: byte 0xE9 at place 21 of the line; such bytes are read as U+FFFD;")

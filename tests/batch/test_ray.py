@@ -72,7 +72,9 @@ class Process(subprocess.Popen[str]):
 
     def kill_one(self, mark: str) -> None:
         """Kill the first of its processes that has this in its command line."""
-        os.kill(next(pid for pid, name in descendants(self.pid).items() if mark in name), signal.SIGKILL)
+        victim = next(pid for pid, name in descendants(self.pid).items() if mark in name)
+        assert "tensorflow" not in Path(f"/proc/{victim}/maps").read_text()
+        os.kill(victim, signal.SIGKILL)
 
 
 @pytest.fixture
