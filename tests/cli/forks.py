@@ -30,7 +30,9 @@ MAIN = "from mha_cli.__main__ import main; main()"
 NUMPY_ONLY = (
     "mha_cli.cli.answers",
     "mha_cli.cli.app",
-    "mha_cli.cli.output",
+    "mha_cli.cli.explain",
+    "mha_cli.cli.predict",
+    "mha_cli.cli.render_inspection",
     "mha_cli.runtime.inspection",
     "mha_cli.runtime.stream",
     "rich.table",
