@@ -17,7 +17,7 @@ from keras import ops
 from mha_cli.layers.arguments import Layer, check_choice, check_inputs, check_shares, check_sizes
 from mha_cli.layers.fast.blockwise import attend_within_memory
 from mha_cli.layers.fast.folded import folded_attention, folding_pays
-from mha_cli.layers.masks import broadcast_mask, check_mask, combine, head_gate, look_ahead_mask, of_head, padding_mask, valid_lengths_mask
+from mha_cli.layers.masks import broadcast_mask, combine, head_gate, look_ahead_mask, of_head, padding_mask, valid_lengths_mask
 from mha_cli.layers.numerics import dot_products, masked_softmax
 
 IMPLEMENTATIONS = ("auto", "fused", "per_head", "blockwise", "folded")
@@ -221,8 +221,7 @@ class MultiHeadAttention(Layer):
             valid_lengths=valid_lengths_mask(valid_lengths, key_length),
             use_causal_mask=look_ahead_mask(query_length, key_length) if use_causal_mask else None,
         )
-        gate_BH11 = head_gate(head_mask, self.num_heads, self.compute_dtype)
-        check_mask("head_mask", gate_BH11, sizes)
+        gate_BH11 = head_gate(head_mask, sizes, self.compute_dtype)
         dropout = self.dropout if training else 0.0
         inputs = query, key, value, mask_BHLM, gate_BH11
         if self.implementation == "per_head":
@@ -232,8 +231,7 @@ class MultiHeadAttention(Layer):
         else:
             output_BLO, weights_BHLM = self.fused(*inputs, dropout, return_attention_scores)
         if query_mask is not None:  # a query that is padding looks nowhere
-            real_B1L1 = ops.swapaxes(padding_mask(query_mask), 2, 3)
-            check_mask("query_mask", real_B1L1, sizes)
+            real_B1L1 = combine(sizes, query_mask=ops.swapaxes(padding_mask(query_mask), 2, 3))
             output_BLO = ops.where(real_B1L1[:, 0], output_BLO, ops.convert_to_tensor(self.output_bias) if self.use_bias else 0.0)
             weights_BHLM = ops.where(real_B1L1, weights_BHLM, 0.0) if return_attention_scores else None
         return (output_BLO, weights_BHLM) if return_attention_scores else output_BLO

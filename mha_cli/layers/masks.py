@@ -62,19 +62,19 @@ def broadcast_mask(mask: Any) -> Any:
     return mask[:, None] if axes == 3 else mask[None, None]
 
 
-def head_gate(head_mask: Any, num_heads: int, dtype: str) -> Any:
-    """(1, H, 1, 1) or (B, H, 1, 1) from a number a head, (H,) or (B, H)."""
+def head_gate(head_mask: Any, sizes: Sequence[int | None], dtype: str) -> Any:
+    """(1, H, 1, 1) or (B, H, 1, 1) from one number per head, (H,) or (B, H); ``sizes`` are B, H, L and M."""
     if head_mask is None:
         return None
     head_mask = ops.cast(head_mask, dtype)
-    shape = tuple(head_mask.shape)
+    shape, num_heads = tuple(head_mask.shape), sizes[1]
     if len(shape) not in (1, 2) or shape[-1] not in (None, num_heads):
         raise ValueError(f"head_mask has shape {shape}; it takes ({num_heads},) or (batch, {num_heads}), a number a head")
-    return ops.reshape(head_mask, (-1, num_heads, 1, 1))
+    return combine(sizes, head_mask=ops.reshape(head_mask, (-1, num_heads, 1, 1)))
 
 
 def combine(sizes: Sequence[int | None], **masks: Any) -> Any:
-    """The logical and of all masks; None where there is none.
+    """The logical and of all masks, each of which broadcasts to the sizes; None where there is none.
 
     Args:
         sizes: B, H, L and M; None for one not known yet.
@@ -82,17 +82,10 @@ def combine(sizes: Sequence[int | None], **masks: Any) -> Any:
     """
     given = {name: mask for name, mask in masks.items() if mask is not None}
     for name, mask in given.items():
-        check_mask(name, mask, sizes)
+        for axis, found, size in zip(("entries", "heads", "queries", "keys"), mask.shape, sizes, strict=True):
+            if found != size and None not in (found, size) and found != 1:
+                raise ValueError(f"{name} is for {found} {axis}; it takes {size}, or 1 for all alike")
     return reduce(ops.logical_and, given.values()) if given else None
-
-
-def check_mask(name: str, mask: Any, sizes: Sequence[int | None]) -> None:
-    """Refuse a mask or gate that does not broadcast to the sizes B, H, L and M."""
-    if mask is None:
-        return
-    for axis, found, size in zip(("entries", "heads", "queries", "keys"), mask.shape, sizes, strict=True):
-        if found != size and None not in (found, size) and found != 1:
-            raise ValueError(f"{name} is for {found} {axis}; it takes {size}, or 1 for all alike")
 
 
 def of_head(x_BHLM: Any, i: int) -> Any:
