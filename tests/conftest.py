@@ -124,12 +124,11 @@ def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def untraced() -> Iterator[None]:
-    """TensorFlow computes what it is given, step by step: for a few small batches, tracing takes longer than all else."""
-    import tensorflow as tf
+    """A test ``step_by_step``."""
+    from tests.cli.command import step_by_step
 
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
+    with step_by_step():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -34,7 +34,7 @@ from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_y
 from mha_cli.config.recipes import find_config, recipe_names
 from mha_cli.data.new_config import LEAST_TO_PART
 from mha_cli.runtime.classifier import Classifier
-from tests.cli.command import LEARNING, TIMEOUT, environment, fork, run_here, run_mha
+from tests.cli.command import LEARNING, TIMEOUT, environment, fork, run_here, run_mha, step_by_step
 from tests.documentation import GROUP, ROOT, Example, examples, fits, mha_commands, words_of
 
 if TYPE_CHECKING:
@@ -245,18 +245,6 @@ def write_program(folder: Path) -> None:
     program = folder / "mha"
     program.write_text(f"#!{sys.executable}\nfrom mha_cli.cli.app import main\n\nmain()\n")
     program.chmod(0o755)
-
-
-@contextlib.contextmanager
-def step_by_step() -> Iterator[None]:
-    """TensorFlow without tracing, which takes longer than a training on forty texts."""
-    import tensorflow as tf
-
-    tf.config.run_functions_eagerly(True)
-    try:
-        yield
-    finally:
-        tf.config.run_functions_eagerly(False)
 
 
 def serves(arguments: Sequence[str], folder: Path) -> None:

@@ -25,7 +25,7 @@ from mha_cli.errors import EXIT_USAGE
 from tests.cli.forks import Forked, numpy_server, tensorflow_server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pytest
 
@@ -157,6 +157,18 @@ def held_training(cwd: Path) -> Forked:
         assert line, "the training ended"
     process.send_signal(signal.SIGSTOP)
     return process
+
+
+@contextlib.contextmanager
+def step_by_step() -> Iterator[None]:
+    """TensorFlow computes what it is given, step by step: for a few small batches, tracing takes longer than all else."""
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    try:
+        yield
+    finally:
+        tf.config.run_functions_eagerly(False)
 
 
 def obey_signals() -> None:

@@ -14,11 +14,9 @@ import pytest
 from mha_cli.cli.train import scoring_command
 from mha_cli.config.loading import config_from_dict, load_config
 from tests.checkpoints import members_of, rewrite
-from tests.cli.command import TRACED_SOON, Result, refusal, run_here, tree
+from tests.cli.command import TRACED_SOON, Result, refusal, run_here, step_by_step, tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.cli.command import Mha
 
 ROWS = "".join(f"lamp {number} broke,bad\nlamp {number} works,good\n" for number in range(24))
@@ -28,14 +26,14 @@ CHECKPOINT = "runs/complaints/checkpoint.keras"
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Result]]:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     """``mha train --config sample`` on a CSV file, and the folder that it ran in. Not to be written to."""
     cwd = tmp_path_factory.mktemp("own")
     (cwd / "my").mkdir()
     (cwd / "my" / "complaints.csv").write_text("body,kind\n" + ROWS)
     settings = [argument for setting in (*SMALL, *OWN) for argument in ("--set", setting)]
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        yield cwd, run_here("train", "--config", "sample", *settings, cwd=cwd, monkeypatch=monkeypatch)
+    with pytest.MonkeyPatch.context() as monkeypatch, step_by_step():
+        return cwd, run_here("train", "--config", "sample", *settings, cwd=cwd, monkeypatch=monkeypatch)
 
 
 @pytest.fixture
@@ -162,6 +160,7 @@ def test_a_config_that_is_none_makes_no_run_ones_own(broken: str, mha: Mha, cwd:
     assert "no config.yaml beside it agrees" in refusal(mha("evaluate", "runs/complaints", "--split", "validation"))
 
 
+@pytest.mark.usefixtures("untraced")
 def test_named_data_is_all_that_is_read(mha: Mha, cwd: Path) -> None:
     """Its columns and its held-out part are those of the training; retraining takes the named data, too."""
     shutil.move(cwd / CHECKPOINT, cwd / "got.keras")
@@ -181,7 +180,7 @@ def test_named_data_is_all_that_is_read(mha: Mha, cwd: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def one_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def one_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder in which a config was written for one CSV file and a model trained from it. Not to be written to."""
     cwd = tmp_path_factory.mktemp("one-file")
     rows = "".join(f"{number},lamp {number} broke,bad\n{number},lamp {number} works,good\n" for number in range(250))
@@ -192,7 +191,7 @@ def one_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             result = run_here(*command, cwd=cwd, monkeypatch=monkeypatch)
             assert result.code == 0, result.stderr
         assert result.lines[-1] == "next: mha evaluate runs/messages"
-        yield cwd
+    return cwd
 
 
 @pytest.mark.parametrize("arguments", [(), ("--find-threshold", "precision=0.9")])
