@@ -110,7 +110,11 @@ class _Reader:
     def _read_array(self, address: int, expected: tuple[int, ...], path: str) -> npt.NDArray[np.float32]:
         messages = self._messages(address, path)
         _require(set(messages) - {FILL_VALUE} == {DATASPACE, DATATYPE, LAYOUT}, f"{path} is not an array")
-        shape = self._shape(messages[DATASPACE], path)
+        address = messages[DATASPACE]
+        version, rank, flags = self._unpack("BBB", address)
+        _require(version == 1 and flags <= 1, f"{path} has no plain shape")
+        shape = self._unpack(f"{rank}Q", address + 8)
+        _require(not flags or self._unpack(f"{rank}Q", address + 8 + 8 * rank) == shape, f"{path} can grow")
         _require(shape == expected, f"{path} has the shape {shape}, not {expected}")
         is_float32 = self._slice(messages[DATATYPE], len(FLOAT32)) == FLOAT32
         _require(is_float32, f"{path} does not hold little-endian float32 numbers")
@@ -120,13 +124,6 @@ class _Reader:
         _require(size == 4 * count and start <= len(self._data) - size, f"{path} does not lie in the file")
         self._blocks.append((start, start + size))
         return np.frombuffer(self._data, np.dtype("<f4"), count, start).reshape(shape)
-
-    def _shape(self, address: int, path: str) -> tuple[int, ...]:
-        version, rank, flags = self._unpack("BBB", address)
-        _require(version == 1 and flags <= 1, f"{path} has no plain shape")
-        shape = self._unpack(f"{rank}Q", address + 8)
-        _require(not flags or self._unpack(f"{rank}Q", address + 8 + 8 * rank) == shape, f"{path} can grow")
-        return shape
 
     def _messages(self, address: int, path: str) -> dict[int, int]:
         """Addresses of the bodies of an object header's messages, by kind."""

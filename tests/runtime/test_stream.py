@@ -19,7 +19,7 @@ from mha_cli.runtime.stream import Answer, Answering
 from tests.checkpoints import WORDS, small_checkpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
 
 def numbered(count: int) -> list[Record]:
@@ -79,37 +79,25 @@ def test_a_fault_comes_after_all_answers_before_it(number_of_workers: int) -> No
     assert [record for record, _ in found] == numbered(300)
 
 
-def send_at_pauses(parts: Sequence[bytes], workers: int, on_answers: Callable[[], None] = lambda: None) -> None:
-    """Send a part at each pause of the reader, and check that all parts before have been answered by then."""
+@pytest.mark.parametrize("number_of_workers", [1, 2])
+def test_a_slow_producer_is_answered_at_once_and_workers_begin_with_the_first_full_batch(number_of_workers: int) -> None:
+    """A part is sent at each pause of the reader; by then all parts before it have been answered."""
     ours, theirs = os.pipe()
-    found, sent = list[bytes](), list[bytes]()
-    answering, coming = Answering(Classifier(small_checkpoint()), workers), iter([*parts, b""])
+    before, started, found, sent = children(), list[int](), list[bytes](), list[bytes]()
+    answering = Answering(Classifier(small_checkpoint()), number_of_workers)
+    coming = iter([*(b"the film\n" * lines for lines in (1, stream.FIRST_BATCH_RECORDS, 1, 2)), b""])
 
     def on_wait(descriptor: int) -> None:
         answering.on_wait(descriptor)
         assert b"".join(found) == b"".join(sent)
-        if sent:
-            on_answers()
+        started.append(len(children() - before))
         sent.append(part := next(coming))
         os.write(theirs, part) if part else os.close(theirs)
 
     records = read_inputs(["-"], standard_input=ours, on_wait=on_wait)
     answering.run(records, lambda batch: found.extend(record.raw for record, _ in batch))
     os.close(ours)
-    assert found
-    assert next(coming, None) is None
-
-
-@pytest.mark.parametrize("number_of_workers", [1, 2])
-def test_a_slow_producer_is_answered_at_once(number_of_workers: int) -> None:
-    send_at_pauses([b"the film\n", b"\nsuperb\n"], number_of_workers)
-
-
-def test_workers_begin_with_the_first_full_batch_and_answer_a_producer_that_becomes_slow() -> None:
-    before, started = children(), list[int]()
-    sent = [b"the film\n" * lines for lines in (1, stream.FIRST_BATCH_RECORDS, 1, 2)]
-    send_at_pauses(sent, 2, lambda: started.append(len(children() - before)))
-    assert started == [0, 2, 2, 2]
+    assert started == [0, 0, *[number_of_workers if number_of_workers > 1 else 0] * 3]
     assert children() == before
 
 
