@@ -51,6 +51,7 @@ TINY_SETTINGS = (
 )
 """Over TINY, for the model that is trained once for many tests."""
 SCORED_SETTINGS = (
+    *TRACED_SOON,
     "data.num_texts=400",
     "model.embed_dim=16",
     "model.feed_forward_dim=16",
