@@ -1,6 +1,6 @@
 """Context weights: near which words an n-gram counts more, learnt by gradient descent.
 
-The logits of the n-grams stay fixed. They must come from other texts: a model is right everywhere on its own training texts, which
+The logits of the n-grams stay fixed. They must be out-of-fold logits: a model is right everywhere on its own training texts, which
 teach nothing about where to look.
 
 Axes: N texts, B those of a step, L length, P tokens of all texts, E distinct n-grams of each text, all texts one after another,
@@ -37,13 +37,14 @@ Floats = npt.NDArray[np.float32]
 def learn_context_weights(
     texts: EncodedTexts, ngrams: Ngrams, logits_EU: Floats, start: Stack, linear: LinearConfig, num_words: int, seed: int
 ) -> Floats:
-    """The context weights of the first W ids, one column per window, (W, K).
+    """The context weights of the first W ids, (W, K).
 
     Args:
         texts: labelled texts to learn from.
         ngrams: n-grams of these texts.
         logits_EU: logits of ``ngrams``, fitted on other texts.
-        start: scale and bias of a text's logits while all context weights are zero.
+        start: scale and bias of a text's logits if all context weights are zero.
+        linear: settings of the linear model.
         num_words: words with context weights of their own, W.
         seed: seed of the order.
     """

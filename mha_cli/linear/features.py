@@ -26,9 +26,9 @@ class Ngrams:
     """The distinct n-grams of texts.
 
     Args:
-        buckets: numbers of the n-grams by hash, int32 (E,).
-        tokens: last tokens of the n-grams where they occur last in their text, counted over all texts, int64 (E,).
-        offsets: starts of the texts, int64 (N + 1,); text i has the n-grams from ``offsets[i]`` up to ``offsets[i + 1]``.
+        buckets: buckets of the n-grams, int32 (E,).
+        tokens: last token of the last occurrence of each n-gram, counted over all texts, int64 (E,).
+        offsets: int64 (N + 1,); text i has the n-grams ``offsets[i]:offsets[i + 1]``.
     """
 
     buckets: npt.NDArray[np.int32]
@@ -37,18 +37,13 @@ class Ngrams:
 
 
 class NgramEmbeddings(NamedTuple):
-    """N-grams that have an embedding.
-
-    Args:
-        buckets: their numbers by hash, rising, int64 (V,).
-        table: their embeddings, of unit length, (V, D).
-    """
+    """Sorted buckets of n-grams, int64 (V,), and their embeddings of unit length, (V, D)."""
 
     buckets: npt.NDArray[np.int64]
     table: npt.NDArray[np.float32]
 
     def of(self, buckets_F: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        """The embeddings of some buckets, (F, D), zeros for those that have none."""
+        """The embeddings of some buckets, (F, D); zeros for buckets without one."""
         rows_F = np.minimum(np.searchsorted(self.buckets, buckets_F), len(self.buckets) - 1)
         found: npt.NDArray[np.float32] = self.table[rows_F] * (self.buckets[rows_F] == buckets_F)[:, None]
         return found

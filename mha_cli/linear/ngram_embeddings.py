@@ -28,7 +28,7 @@ LEAST_TEXTS = 3
 """Texts that an n-gram must occur in to have an embedding."""
 
 SHARPNESS = 12.0
-"""What a cosine of 1 is worth as a logit."""
+"""Logit of a cosine of 1."""
 
 EPOCHS = 3
 BATCH_TEXTS = 64
@@ -37,12 +37,7 @@ LEARNING_RATE = 0.1
 
 
 def learn_ngram_embeddings(texts: Sequence[Ngrams], seed: int) -> NgramEmbeddings | None:
-    """The embeddings of n-grams that occur in several texts; None if no n-gram does.
-
-    Args:
-        texts: n-grams of the texts, a part after another.
-        seed: of the random start, the order of the texts and the halves.
-    """
+    """The embeddings of n-grams that occur in several texts; None if no n-gram does. ``texts`` come in one or more parts."""
     buckets_E = np.concatenate([part.buckets for part in texts])
     lengths = np.concatenate([np.diff(part.offsets) for part in texts])
     buckets_V = np.flatnonzero(np.bincount(buckets_E) >= LEAST_TEXTS)
@@ -69,12 +64,12 @@ def learn_ngram_embeddings(texts: Sequence[Ngrams], seed: int) -> NgramEmbedding
 
 
 def batch_loss(embeddings_UD: Any, row_P: Any, text_P: Any, asked_P: Any, num_texts: Any) -> Any:
-    """The mean cross-entropy of the text that an n-gram belongs to, in nats, over the n-grams of the second half.
+    """The mean cross-entropy, in nats, of the n-grams that must identify their text.
 
     Args:
         embeddings_UD: embeddings of the n-grams of a batch, of any length.
-        row_P: row of each n-gram of each text in them.
-        text_P: number of its text.
+        row_P: row of each n-gram of each text in ``embeddings_UD``.
+        text_P: number of its text, below T.
         asked_P: True if the n-gram must identify its text; the others make up the embedding of the text.
         num_texts: texts of the batch, T.
     """

@@ -59,7 +59,7 @@ class Stack:
 
 
 def fit_stack(encoder_logits: Floats, linear_logits: Floats | None, labels: npt.NDArray[np.int32], weights: Floats | None = None) -> Stack:
-    """The most probable weights: of least cross-entropy, but for few texts near the usual ones.
+    """The most probable weights: those of least cross-entropy, pulled towards the usual weights if there are few texts.
 
     Args:
         encoder_logits: logits of the encoder alone, (N, U).
@@ -89,7 +89,7 @@ def fit_stack(encoder_logits: Floats, linear_logits: Floats | None, labels: npt.
 
 
 def fit_scale(logits: Floats, labels: npt.NDArray[np.int32]) -> tuple[float, float]:
-    """The most probable factor of logits (N, U), and its loss: of least cross-entropy, but for few texts near 1.
+    """The most probable factor of logits (N, U), pulled towards 1 if there are few texts, and its loss.
 
     Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", section 4.2 (one number for all classes).
     """

@@ -107,7 +107,7 @@ configs = st.builds(
 
 
 @given(configs)
-@settings(max_examples=50)
+@settings(max_examples=20)
 def test_to_yaml_and_back(config: Config) -> None:
     assert parsed(config_to_yaml(config)) == config
     assert config_from_dict(config_to_dict(config), "test") == config

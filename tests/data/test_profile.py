@@ -90,7 +90,7 @@ NAMES = st.text(min_size=1, max_size=12) | st.sampled_from(
 
 
 @given(st.lists(NAMES.filter(bool), min_size=1, max_size=3), NAMES.filter(bool), NAMES.filter(bool))
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_names_are_those_that_the_config_gives_back(paths: list[str], text_column: str, label_column: str) -> None:
     recipe = find_config("imdb-fast")
     text = new_config(profile(tuple(paths), text_column, label_column), recipe)

@@ -1,4 +1,4 @@
-"""Salience: that it is learnt where to look, and the loss that it lowers against plain Python."""
+"""Context weights: which words raise the weight of n-grams near them, and the loss against plain Python."""
 
 from __future__ import annotations
 

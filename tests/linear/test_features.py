@@ -64,7 +64,7 @@ def test_subwords_are_counted_as_often_as_they_stand(chunk: int, monkeypatch: py
 
 @pytest.mark.parametrize(("ending", "characters"), [(0, 0), (4, 0), (4, 7), (0, 3)])
 def test_features_times_a_table_are_what_the_layer_says(ending: int, characters: int) -> None:
-    """What the scores are fitted on is what the linear reads."""
+    """The features that the linear model is fitted on are those that the layer reads."""
     rng = np.random.default_rng(0)
     random_reviews = [rng.integers(1, 30, rng.integers(0, 17)).tolist() for _ in range(20)]
     reviews = encoded([*REVIEWS, *random_reviews], characters=characters)
