@@ -11,8 +11,8 @@ import pytest
 
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.recipes import RECIPES, find_config, new_run_name, recipe_names
-from mha_cli.errors import MhaError
 from tests.cli.command import environment
+from tests.errors import error_of
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("book", "book-no-positions", "imdb", "imdb-encoder", "imdb-encoder-semi", "imdb-fast", "imdb-semi", "sample", "text")
@@ -41,9 +41,7 @@ def test_a_word_that_names_a_file() -> None:
 
 @pytest.mark.parametrize(("given", "shown"), [("smaple", "smaple"), ("\x1b[31m", r"\x1b[31m")])
 def test_an_unknown_name_lists_them(given: str, shown: str) -> None:
-    with pytest.raises(MhaError) as raised:
-        find_config(given)
-    assert str(raised.value) == (
+    assert error_of(lambda: find_config(given)) == (
         f"--config {shown}: no such recipe; choose from book, book-no-positions, imdb, imdb-encoder, imdb-encoder-semi, imdb-fast, "
         "imdb-semi, sample, text, or give the path of a YAML config"
     )

@@ -117,9 +117,3 @@ def test_a_batch_of_no_review_and_one_with_characters_have_a_common_length_too(s
     common = at_common_length(np.ones(shape, np.int32), 600)
     assert common.shape == (shape[0], 34, *shape[2:])
     assert common.sum() == np.prod(shape)
-
-
-def test_common_lengths_are_sixteen_from_a_power_of_two_to_the_next() -> None:
-    found = {at_common_length(np.ones((1, length), np.int32), 600).shape[1] for length in range(1, 601)}
-    by_doubling = [*range(1, 32), *range(32, 64, 2), *range(64, 128, 4), *range(128, 256, 8), *range(256, 512, 16), *range(512, 600, 32)]
-    assert sorted(found) == [*by_doubling, 600]

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from mha_cli.config.loading import config_from_dict, config_to_dict, load_config
 from mha_cli.config.recipes import RECIPES
-from mha_cli.config.settings import Config
 from mha_cli.data.corpus import Corpus
 from mha_cli.data.decisions import Facts, decide
 from mha_cli.data.labelled_text import LabelledText
@@ -150,11 +149,6 @@ def contradictory(named: dict[str, Any]) -> bool:
         or bool(characters and subword_buckets == 0 and not named.get("linear.subwords", has_linear))
         or named.get("training.distill_linear") is named.get("training.keep_linear") is False
     )
-
-
-def test_nothing_decides_where_auto_is_off() -> None:
-    assert Config().auto is False
-    assert decide(config_from_dict({"auto": True}, "test"), facts(100, 2, 10, 20)).training.epochs == 10
 
 
 def test_facts_are_those_of_the_texts() -> None:

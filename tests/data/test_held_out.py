@@ -13,7 +13,7 @@ from mha_cli.config.settings import FilesData
 from mha_cli.data.files import FileTexts
 from mha_cli.data.held_out import drawn_for_testing
 from mha_cli.data.labelled_text import LabelledText, LocatedText
-from mha_cli.errors import MhaError
+from tests.errors import error_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,9 +72,7 @@ def test_texts_that_share_names_are_on_one_side() -> None:
 
 @pytest.mark.parametrize(("by_names", "way_out"), [(False, "raise it, or name data.test"), (True, "take data.validation=random")])
 def test_a_share_of_no_text_is_refused(by_names: bool, way_out: str) -> None:
-    with pytest.raises(MhaError) as raised:
-        drawn_of(REVIEWS[:20], 0.01, by_names)
-    assert str(raised.value) == f"a.csv: data.test_share=0.01 comes to none of 20 texts; {way_out}"
+    assert error_of(lambda: drawn_of(REVIEWS[:20], 0.01, by_names)) == f"a.csv: data.test_share=0.01 comes to none of 20 texts; {way_out}"
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])

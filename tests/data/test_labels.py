@@ -15,7 +15,7 @@ import pytest
 from mha_cli.data.files import labelled_columns, read_labelled
 from mha_cli.data.in_memory import MemoryTexts
 from mha_cli.data.labels import class_name
-from mha_cli.errors import MhaError
+from tests.errors import error_of
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
@@ -94,9 +94,7 @@ ONE_VALUE = "give every text a class: a string, a whole number, true or false"
     ],
 )
 def test_what_is_no_class(label: Any, expected: str) -> None:
-    with pytest.raises(MhaError) as raised:
-        MemoryTexts(["a", "b"], ["x", label])
-    assert str(raised.value) == f"labels[1]: the label {expected}"
+    assert error_of(lambda: MemoryTexts(["a", "b"], ["x", label])) == f"labels[1]: the label {expected}"
 
 
 @pytest.mark.parametrize(
@@ -109,6 +107,4 @@ def test_what_is_no_class(label: Any, expected: str) -> None:
 )
 def test_a_file_refuses_it_in_the_same_words(label: str, expected: str) -> None:
     Path("a.jsonl").write_text(f'{{"text": "a", "label": {label}}}\n')
-    with pytest.raises(MhaError) as raised:
-        [*read_labelled(["a.jsonl"], labelled_columns())]
-    assert str(raised.value) == f'a.jsonl:1: the label "label" {expected}'
+    assert error_of(lambda: [*read_labelled(["a.jsonl"], labelled_columns())]) == f'a.jsonl:1: the label "label" {expected}'

@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from mha_cli.data.layout import find_layout
-from mha_cli.errors import MhaError
+from tests.errors import error_of
 
 TEXTS = [f"{what} number {number} of them" for number in range(10) for what in ("Great lamp", "The delivery, sadly, was late", "Fine; ok")]
 LABELS = [("good", "bad", "so-so")[number % 3] for number in range(30)]
@@ -142,6 +142,4 @@ def test_numbers_without_a_header_stay_numbers() -> None:
 )
 def test_nothing_to_be_guessed(columns: list[Any], expected: str) -> None:
     Path("a.csv").write_text(table(["one", "two"], columns))
-    with pytest.raises(MhaError) as raised:
-        find_layout("a.csv")
-    assert str(raised.value) == expected
+    assert error_of(lambda: find_layout("a.csv")) == expected

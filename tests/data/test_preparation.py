@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mha_cli.config.loading import config_from_dict, config_to_dict
-from mha_cli.config.settings import FilesData, MemoryData, SampleData, TextConfig, TfdsData
+from mha_cli.config.settings import FilesData, MemoryData, SampleData, TextConfig
 from mha_cli.data import corpus, preparation
 from mha_cli.data.in_memory import MemoryTexts
 from mha_cli.data.labelled_text import LabelledText
-from mha_cli.data.preparation import default_split, labelled_texts, located_texts, prepare
+from mha_cli.data.preparation import labelled_texts, located_texts, prepare
 from mha_cli.data.profile import look_over, profile_data
 from mha_cli.errors import MhaError
 from mha_cli.system.callbacks import Callbacks
 from mha_cli.text.encoding import TextPipeline
 from tests.checkpoints import small_checkpoint
+from tests.errors import error_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,8 +131,7 @@ def test_labels_that_look_like_mistakes_are_noted_by_every_command(labels: list[
     ("labels", "shown"),
     [
         (["1", "1.0"], "1, 1.0"),
-        (["bad", "bad "], 'bad, "bad "'),
-        (["b\u200bad", "bad", "bad"], "bad, b\\u200bad"),
+        (["b\u200bad", "bad ", "bad ", "bad", "bad", "bad"], 'bad, "bad ", b\\u200bad'),
         (["cafe\u0301", "caf\u00e9", "caf\u00e9"], "caf\u00e9, cafe\\u0301"),
         (["true", "TRUE", "tRUE", "True", "True"], "True, true, TRUE and 1 more"),
     ],
@@ -254,11 +254,6 @@ def test_a_file_that_has_become_shorter_is_told(split: str, tmp_path: Path, monk
         located_texts(data, labelled, [len(labelled.texts) - 1])
 
 
-def test_the_default_split() -> None:
-    assert default_split(SampleData()) == default_split(FilesData(source="files", train="films.csv")) == "test"
-    assert default_split(TfdsData(source="tfds", test_split="unseen")) == "unseen"
-
-
 @pytest.mark.parametrize(
     ("split", "expected"),
     [
@@ -271,6 +266,4 @@ def test_the_default_split() -> None:
 def test_what_cannot_be_scored(split: str | None, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "films.csv").write_text("text,label\n" + "a film,pos\na film,meh\n" * 2)
-    with pytest.raises(MhaError) as raised:
-        labelled_texts(small_checkpoint(), FilesData(source="files", train="films.csv"), split)
-    assert str(raised.value) == expected
+    assert error_of(lambda: labelled_texts(small_checkpoint(), FilesData(source="files", train="films.csv"), split)) == expected
