@@ -101,7 +101,13 @@ def given_config(config: str | os.PathLike[str] | Mapping[str, Any], settings: M
     data = value.get("data") or {}
     value["data"] = {"source": "memory"} | {key: data[key] for key in ("validation", "validation_share") if key in data}
     for key, setting in settings.items():
-        plain = setting.item() if isinstance(setting, np.generic) else setting
         section = section_of(key)
-        value |= {section: {**(value.get(section) or {}), key: plain}} if section else {key: plain}
+        value |= {section: {**(value.get(section) or {}), key: _plain(setting)}} if section else {key: _plain(setting)}
     return config_from_dict(value, name)
+
+
+def _plain(setting: Any) -> Any:
+    """NumPy's numbers as Python's, in dicts as well."""
+    if isinstance(setting, Mapping):
+        return {key: _plain(value) for key, value in setting.items()}
+    return setting.item() if isinstance(setting, np.generic) else setting

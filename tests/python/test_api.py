@@ -19,6 +19,7 @@ from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.checkpoint.runs import PACKAGED
 from mha_cli.config import settings
 from mha_cli.config.loading import section_of
+from mha_cli.config.settings import LinearConfig
 from mha_cli.data.sample import SampleTexts
 from tests.checkpoints import small_checkpoint_file
 from tests.cli.command import run_here
@@ -159,9 +160,11 @@ def test_such_a_run_names_no_data_to_evaluate(
 def test_nothing_is_left_behind_where_no_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     config = {"data": {"source": "sample", "validation_share": 0.2}, "training": {"epochs": 1}, "model": {"embed_dim": 4, "num_heads": 1}}
-    model = mha.train(config, TEXTS[:60], [label == "pos" for label in LABELS[:60]], batch_size=np.int64(8), vocabulary_size=50)
+    given = {"batch_size": np.int64(8), "vocabulary_size": 50, "linear": {"max_ngram": np.int64(1), "buckets": 64}}
+    model = mha.train(config, TEXTS[:60], [label == "pos" for label in LABELS[:60]], **given)
     assert model.classes == ("False", "True")
     assert model.checkpoint.config.data.validation_share == 0.2
+    assert model.checkpoint.config.linear == LinearConfig(max_ngram=1, buckets=64)
     assert len(model.checkpoint.vocabulary) <= 50
     assert repr(model).startswith("<Classifier in memory: ")
     assert list(tmp_path.iterdir()) == []
