@@ -1,4 +1,4 @@
-"""Writing a checkpoint in another format, and refusing what does not say the same as the checkpoint."""
+"""Write a checkpoint in another format, and refuse an export that answers differently."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def write(checkpoint: Checkpoint, path: Path) -> None:
 
 
 def metadata(checkpoint: Checkpoint) -> dict[str, str]:
-    """What a program needs besides the graph, as the file's ``metadata_props``.
+    """Vocabulary and settings, which a program needs besides the graph, as the file's ``metadata_props``.
 
     Returns:
         ``class_names``, ``text`` (how a text becomes tokens) and ``config`` as JSON; ``vocabulary``, one token per line, the line number,

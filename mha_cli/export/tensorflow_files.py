@@ -16,14 +16,14 @@ from mha_cli.system import tensorflow_setup
 from mha_cli.version import __version__
 
 EXTRA_FOLDER = "assets.extra"
-"""Folder in which a SavedModel carries what is not part of the graph."""
+"""Folder of a SavedModel for files that are not part of the graph."""
 
 
 def companions(checkpoint: Checkpoint) -> dict[str, str]:
-    """What a program needs besides the model, by file name.
+    """Files that a program needs besides the model, by name.
 
     Returns:
-        ``vocabulary.txt``, a token a line, the line number, counted from 0, being its id; ``labels.txt``, a class a line;
+        ``vocabulary.txt``, one token per line, the line number, counted from 0, being its id; ``labels.txt``, one class per line;
         ``mha.json``, class names and every setting.
     """
     description = {

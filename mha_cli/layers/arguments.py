@@ -10,7 +10,7 @@ import keras
 
 
 def check_sizes(**sizes: int | None) -> None:
-    """Refuse a size below 1; None stands for a default."""
+    """Refuse a size below 1; None is a default."""
     for name, size in sizes.items():
         if size is not None and size < 1:
             raise ValueError(f"{name} is {size}; it must be at least 1")
@@ -51,7 +51,7 @@ def check_inputs(layer: Any, **inputs: Any) -> None:
         width = getattr(layer, f"{name}_kernel").shape[0]
         if len(x.shape) != 3 or x.shape[-1] not in (None, width):
             raise ValueError(f"{name} has shape {tuple(x.shape)}; it takes (batch, length, {width})")
-    for one, other, axis, what in (("query", "value", 0, "entries"), ("value", "key", 0, "entries"), ("value", "key", 1, "places")):
+    for one, other, axis, what in (("query", "value", 0, "entries"), ("value", "key", 0, "entries"), ("value", "key", 1, "positions")):
         sizes = inputs[one].shape[axis], inputs[other].shape[axis]
         if sizes[0] != sizes[1] and None not in sizes:
             raise ValueError(f"{one} has {sizes[0]} {what} and {other} has {sizes[1]}; both need the same number")

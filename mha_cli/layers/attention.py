@@ -101,8 +101,8 @@ def merge_heads(mixed_BHLV: Any, kernel_HVO: Any, bias_O: Any = None) -> Any:
 class MultiHeadAttention(Layer):
     """MultiHead(Q, K, V) = Concat(head_1, …, head_H) W^O, where head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 
-    Called like ``keras.layers.MultiHeadAttention``, with (query, value, key) and not the (q, k, v) of the formula, and what follows in its
-    order, too; its weights have the same shapes in the same order.
+    It is called like ``keras.layers.MultiHeadAttention``, with (query, value, key) and not the (q, k, v) of the formula; the other
+    arguments are in Keras's order. Its weights have the same shapes in the same order.
 
     Args:
         num_heads: number of heads, H.
@@ -199,8 +199,8 @@ class MultiHeadAttention(Layer):
             training: whether dropout is active.
             use_causal_mask: whether a query looks only at its own position and those before it.
             mask: the query's padding mask where query is the only argument.
-            valid_lengths: int (B,) or (B, L), the number of first keys that an entry, or a query, may look at.
-            head_mask: (H,) or (B, H), a number a head that multiplies what the head gives; 0 silences it.
+            valid_lengths: int (B,) or (B, L), number of first keys that each entry, or each query, may look at.
+            head_mask: (H,) or (B, H), the factor of each head's output; 0 silences a head.
 
         Returns:
             (B, L, O), and with ``return_attention_scores`` also the weights (B, H, L, M).
@@ -280,7 +280,7 @@ class MultiHeadAttention(Layer):
         return (*query_shape[:-1], self.output_dim or query_shape[-1])
 
     def compute_output_spec(self, query: Any, value: Any = None, key: Any = None, return_attention_scores: bool = False, **_: Any) -> Any:
-        """What a symbolic call gives: (B, L, O), and the weights (B, H, L, M) where they are asked for."""
+        """Shapes of a symbolic call: (B, L, O), and the weights (B, H, L, M) on request."""
         output = keras.KerasTensor(self.compute_output_shape(query.shape), dtype=self.compute_dtype)
         if not return_attention_scores:
             return output

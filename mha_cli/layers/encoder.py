@@ -109,7 +109,7 @@ class TransformerEncoder(Layer):
         Args:
             inputs: (B, L, D).
             mask: bool (B, L), True at real positions.
-            head_mask: (H,) or (B, H), a number a head that multiplies what the head gives.
+            head_mask: (H,) or (B, H), the factor of each head's output.
             training: whether dropout is active.
         """
         if self.normalization == "post":
@@ -119,12 +119,12 @@ class TransformerEncoder(Layer):
         return y_BLD + self.feed_forward(self.feed_forward_norm(y_BLD), training)
 
     def attend(self, query: Any, mask: Any = None, head_mask: Any = None, training: bool | None = None, value: Any = None) -> Any:
-        """What attention adds to the residual sum; the value, to which the mask belongs, is the query by default."""
+        """The attention term of the residual sum; the value, to which the mask belongs, is the query by default."""
         value = query if value is None else value
         return self._added(self.attention(query, value, value_mask=mask, head_mask=head_mask, training=training), training)
 
     def feed_forward(self, x_BLD: Any, training: bool | None = None) -> Any:
-        """What the feed-forward layer adds to the residual sum: max(0, x W_1 + b_1) W_2 + b_2 at every position alike (or with gelu)."""
+        """The feed-forward term of the residual sum: max(0, x W_1 + b_1) W_2 + b_2 at every position alike (or with gelu)."""
         return self._added(self.feed_forward_out(self.feed_forward_in(x_BLD)), training)
 
     def _added(self, x_BLD: Any, training: bool | None) -> Any:

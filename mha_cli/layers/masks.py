@@ -36,7 +36,7 @@ def valid_lengths_mask(valid_lengths: Any, key_length: Any) -> Any:
     """(B, 1, 1, M) or (B, 1, L, M): only the first keys may be looked at.
 
     Args:
-        valid_lengths: number of keys to look at, int (B,) for a number an entry or (B, L) for a number a query.
+        valid_lengths: number of keys to look at, int (B,) per entry or (B, L) per query.
         key_length: M.
     """
     if valid_lengths is None:
@@ -44,7 +44,7 @@ def valid_lengths_mask(valid_lengths: Any, key_length: Any) -> Any:
     valid_lengths = ops.cast(valid_lengths, "int32")
     axes = len(valid_lengths.shape)
     if axes not in (1, 2):
-        raise ValueError(f"valid_lengths has {axes} axes; it takes 1 (a number an entry) or 2 (a number a query)")
+        raise ValueError(f"valid_lengths has {axes} axes; it takes 1 (one number per entry) or 2 (one number per query)")
     lengths = valid_lengths[:, None, None, None] if axes == 1 else valid_lengths[:, None, :, None]
     return ops.arange(key_length, dtype="int32") < lengths
 
@@ -69,7 +69,7 @@ def head_gate(head_mask: Any, sizes: Sequence[int | None], dtype: str) -> Any:
     head_mask = ops.cast(head_mask, dtype)
     shape, num_heads = tuple(head_mask.shape), sizes[1]
     if len(shape) not in (1, 2) or shape[-1] not in (None, num_heads):
-        raise ValueError(f"head_mask has shape {shape}; it takes ({num_heads},) or (batch, {num_heads}), a number a head")
+        raise ValueError(f"head_mask has shape {shape}; it takes ({num_heads},) or (batch, {num_heads}), one number per head")
     return combine(sizes, head_mask=ops.reshape(head_mask, (-1, num_heads, 1, 1)))
 
 

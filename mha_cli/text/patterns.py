@@ -14,7 +14,7 @@ from typing import cast
 FindAll = Callable[[str], list[str]]
 
 _LATIN = "a-zA-Z0-9ª²³µ¹º¼½¾À-ÖØ-öø-ʯḀ-ỿ"
-"""The letters and digits of ``all_latin``: what is listed is found a quarter faster than what is told by its kind, as ``\\w`` is."""
+"""The letters and digits of ``all_latin``; a list is a quarter faster than ``\\w``."""
 _LATIN_LETTER = f"[{_LATIN}]"
 _LATIN_MARK = rf"[^{_LATIN}_\s]"
 _HASHTAG = re.compile(r"#[\d_]*[^\W\d_]")
@@ -63,14 +63,14 @@ def unicode_words(punctuation: bool) -> FindAll:
     emoji = rf"(?:[0-9#*]\u20e3|\p{{Regional_Indicator}}{{2}}|{pictograph})(?:[{extend}\p{{Emoji_Modifier}}]|(?<=\u200d){pictograph})*"
     stacked = rf"(?<=\p{{Indic_Syllabic_Category=Invisible_Stacker}})[{any_letter}]"  # a Khmer or Burmese letter below another
     grapheme = f"[{any_letter}](?:[{extend}]|{stacked})*"
-    # \x1c to \x1f are white space to Python; what nobody sees is no mark.
+    # \x1c to \x1f are white space to Python; invisible characters are no marks.
     mark = rf"[^{any_letter}_\s\x1c-\x1f\p{{Cf}}\p{{Default_Ignorable_Code_Point}}][\p{{M}}\u200d]*"
     return cast(FindAll, regex.compile("|".join([emoji, words, grapheme] + [mark] * punctuation), regex.V1).findall)
 
 
 @cache
 def unformatted() -> Callable[[str], str]:
-    """The function that leaves out what only says how a text is shown: soft hyphens, signs of direction, that an emoji is in colour.
+    """The function that removes characters for display only: soft hyphens, direction marks, the colour of an emoji.
 
     It also breaks long runs of combining marks, which take quadratic time to compose.
 

@@ -17,7 +17,7 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]")
 MAX_TOKEN_LENGTH = 100
 """Characters of the longest token that may have an id."""
 FOREIGN = "was it trained on such texts, in this language?"
-"""What to ask where a trained model does not know the words of a text."""
+"""The question in warnings about texts whose words a trained model does not know."""
 FEW_WORDS = 100
 """Fewer words than these say nothing about a vocabulary."""
 
@@ -39,7 +39,7 @@ class Vocabulary:
 
     @property
     def repeats(self) -> bool:
-        """Whether a token stands there twice, which would leave an id without use."""
+        """Whether a token is repeated, which would leave an id without use."""
         return len(self._ids) < len(self.tokens) - len(SPECIAL_TOKENS)
 
     @cached_property

@@ -128,7 +128,7 @@ def test_a_head_mask_reaches_the_attention(normalization: str) -> None:
     layer, edited = built(normalization=normalization), built(normalization=normalization)
     edited.attention.output_kernel.assign(np.array(layer.attention.output_kernel) * np.array([0.0, 2.0])[:, None, None])
     np.testing.assert_allclose(layer(INPUTS, mask=REAL, head_mask=np.array([0.0, 2.0])), edited(INPUTS, mask=REAL), **EXACT)
-    with pytest.raises(ValueError, match=r"head_mask has shape \(3,\); it takes \(2,\) or \(batch, 2\), a number a head"):
+    with pytest.raises(ValueError, match=r"head_mask has shape \(3,\); it takes \(2,\) or \(batch, 2\), one number per head"):
         layer(INPUTS, head_mask=np.ones(3))
 
 

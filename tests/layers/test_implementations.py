@@ -329,12 +329,12 @@ def test_impossible_arguments_are_refused(arguments: dict[str, Any], message: st
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"head_mask": np.ones(3)}, r"head_mask has shape \(3,\); it takes \(2,\) or \(batch, 2\), a number a head"),
+        ({"head_mask": np.ones(3)}, r"head_mask has shape \(3,\); it takes \(2,\) or \(batch, 2\), one number per head"),
         ({"head_mask": np.ones((BATCH + 1, HEADS))}, "head_mask is for 4 entries; it takes 3, or 1 for all alike"),
         ({"query": random(BATCH, QUERIES, 16)}, r"query has shape \(3, 5, 16\); it takes \(batch, length, 17\)"),
         ({"query": random(QUERIES, QUERY_WIDTH)}, r"query has shape \(5, 17\); it takes \(batch, length, 17\)"),
         ({"query": random(2, QUERIES, QUERY_WIDTH)}, "query has 2 entries and value has 3; both need the same number"),
-        ({"key": random(BATCH, 6, KEY_WIDTH)}, "value has 7 places and key has 6; both need the same number"),
+        ({"key": random(BATCH, 6, KEY_WIDTH)}, "value has 7 positions and key has 6; both need the same number"),
         ({"value_mask": np.ones((BATCH, 6), bool)}, "value_mask is for 6 keys; it takes 7, or 1 for all alike"),
         ({"key_mask": np.ones((2, KEYS), bool)}, "key_mask is for 2 entries; it takes 3, or 1 for all alike"),
         ({"query_mask": np.ones((BATCH, 4), bool)}, "query_mask is for 4 queries; it takes 5, or 1 for all alike"),
@@ -342,7 +342,7 @@ def test_impossible_arguments_are_refused(arguments: dict[str, Any], message: st
         ({"attention_mask": np.ones((BATCH, 4, QUERIES, KEYS), bool)}, "attention_mask is for 4 heads; it takes 2, or 1 for all alike"),
         ({"attention_mask": np.ones(KEYS, bool)}, r"attention_mask has 1 axes; it takes \(L, M\), \(B, L, M\) or \(B, H, L, M\)"),
         ({"valid_lengths": np.ones((BATCH, 4))}, "valid_lengths is for 4 queries; it takes 5, or 1 for all alike"),
-        ({"valid_lengths": 3}, r"valid_lengths has 0 axes; it takes 1 \(a number an entry\) or 2 \(a number a query\)"),
+        ({"valid_lengths": 3}, r"valid_lengths has 0 axes; it takes 1 \(one number per entry\) or 2 \(one number per query\)"),
     ],
 )
 def test_inputs_of_the_wrong_shape_are_refused(arguments: dict[str, Any], message: str) -> None:

@@ -1,1 +1,1 @@
-"""What is there for speed or memory: the same numbers as the plain formulas, computed in another order. Each module says what it buys."""
+"""The numbers of the plain formulas in less time or memory, computed in another order."""

@@ -1,8 +1,8 @@
 """Attention whose memory grows linearly with length: a block of queries at a time, its weights computed anew in the backward pass.
 
 The numbers are those of ``scaled_dot_product_attention``. That function keeps H·L·M weights for the backward pass; this one keeps only
-queries, keys and values and never holds more than one block of weights, H·Q·M. What it buys: there and back over 8,192 tokens, 627 MB in
-place of 3,426 (README.md, "Peak memory of the attention layer above idle"); what it costs: the scores are computed twice.
+queries, keys and values and never holds more than one block of weights, H·Q·M. Forward and backward over 8,192 tokens take 627 MB instead
+of 3,426 (docs/benchmarks.md). It computes the scores twice.
 
 Axes: N blocks, B batch, H heads, L query length, Q queries of a block, M key length, K key width per head, V value width per head.
 """
@@ -28,7 +28,7 @@ def attend_within_memory(
 
     Args:
         layer: ``MultiHeadAttention`` with dot products.
-        scaled: whether dot products are multiplied by 1/√d_k; None for what the layer says.
+        scaled: whether dot products are multiplied by 1/√d_k; None for the setting of the layer.
     """
 
     def at_once() -> Any:
@@ -119,7 +119,7 @@ def blockwise_attention(
 
     @custom_gradient
     def attend(q_BHLK: Any, k_BHMK: Any, v_BHMV: Any) -> Any:
-        # TensorFlow's tape would keep the weights of every block, although the backward pass is given; what has no gradient it lets go.
+        # Although the backward pass is given, TensorFlow's tape would keep the weights of every block, except of what has no gradient.
         # JAX has no tape, and for second derivatives it differentiates these very operations.
         let_go = ops.stop_gradient if keras.backend.backend() == "tensorflow" else ops.convert_to_tensor
 
@@ -159,7 +159,7 @@ def blockwise_attention(
 
 
 def dropout_mask(weights: Any, dropout: float, seed: Any, number: Any) -> Any:
-    """What the weights of a block are multiplied by: 0 for those dropped, 1 / (1 - dropout) for those kept; 1 without dropout."""
+    """The factor of each weight of a block: 0 if it is dropped, 1 / (1 - dropout) if it is kept; 1 without dropout."""
     if not dropout:
         return 1.0
     noise = keras.random.uniform(ops.shape(weights), seed=_BlockSeed(seed, number))

@@ -1,14 +1,14 @@
 """Attention with its kernels multiplied first: two projections instead of four, for heads as wide as their input.
 
-What it buys: where a head is as wide as its input, half the projections, which cost more than the attention itself at usual lengths. A
-training step of the book's model does 192 reviews a second in place of 161 (docs/experiments.md, "The book's model").
+Where a head is as wide as its input, this saves half the projections, which cost more than the attention itself at usual lengths. The
+book's model trains on 192 reviews per second instead of 161 (docs/experiments.md, "The book's model").
 
-A head is softmax((x W^Q + b^Q) (x W^K + b^K)ᵀ / √d_k) (x W^V + b^V) W^O. Softmax does not see what a query adds to all its scores alike, so
-b^K drops out; and the weights of a query sum to 1, so b^V comes through as it is. What is left is
+A head is softmax((x W^Q + b^Q) (x W^K + b^K)ᵀ / √d_k) (x W^V + b^V) W^O. Softmax ignores a term that all scores of a query share, so
+b^K drops out; and the weights of a query sum to 1, so b^V comes through unchanged. The rest is
 
     softmax((x A + a) xᵀ) x B + b   with   A = W^Q W^Kᵀ / √d_k,   a = b^Q W^Kᵀ / √d_k,   B = W^V W^O,   b = b^V W^O
 
-so that all heads have the inputs themselves for keys and values. A and a say where a head looks, B and b what it writes.
+so that the inputs themselves are the keys and values of all heads. A and a decide where a head looks, B and b what it writes.
 
 Axes: B batch, L query length, M key length, H heads, Q queries of all heads (L·H), K key width per head, V value width per head, D, E and
 F widths of queries, keys and values, O output width.
@@ -65,7 +65,7 @@ def folded_attention(
     joined = ops.reshape(mixed_BLHF, (batch, length, heads * value_width))
     output_BLO = ops.matmul(joined, ops.reshape(output_kernel_HFO[:, :value_width], (heads * value_width, output_width)))
     if layer.use_bias:
-        # Small, both, and added up before they are added to what is large.
+        # Both are small, so they are added up before they are added to the large sum.
         output_BLO = output_BLO + (layer.output_bias + gated_bias(output_kernel_HFO[:, value_width], keys, mask_BHLM, gate_BH11))
     if weights_B1QM is None:
         return output_BLO, None
