@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def error_of(call: Callable[..., object], *args: object) -> str:
+def error_of(call: Callable[..., object], *args: object, exit_code: int = EXIT_USAGE) -> str:
     """That line of a call with these arguments."""
     with pytest.raises(MhaError) as raised:
         call(*args)
-    assert raised.value.exit_code == EXIT_USAGE
+    assert raised.value.exit_code == exit_code
     assert str(raised.value).isprintable()
     return str(raised.value)

@@ -12,7 +12,8 @@ from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_y
 from mha_cli.config.settings import Config, FilesData, LinearConfig, ModelConfig, SampleData, TextConfig, TfdsData, TrainingConfig
 from mha_cli.config.yaml_file import parse_yaml
 from mha_cli.data.decisions import Facts, decide
-from mha_cli.errors import EXIT_USAGE, MhaError
+from mha_cli.errors import MhaError
+from tests.errors import error_of as one_error
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 RECIPES = sorted(CONFIGS.glob("*.yaml"))
@@ -33,11 +34,7 @@ def parsed(text: str, name: str = "test") -> Config:
 
 
 def error_of(text: str, *overrides: str) -> str:
-    with pytest.raises(MhaError) as raised:
-        load(text, *overrides)
-    assert raised.value.exit_code == EXIT_USAGE
-    assert str(raised.value).isprintable()
-    return str(raised.value)
+    return one_error(load, text, *overrides)
 
 
 # Recipes

@@ -20,6 +20,7 @@ from mha_cli.data.files import FileTexts, labelled_columns, read_labelled, read_
 from mha_cli.data.labelled_text import LabelledText
 from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.records.reader import Dialect
+from tests.errors import error_of as one_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,11 +52,7 @@ def read(path: str, text_column: str = "text", label_column: str = "label") -> l
 
 
 def error_of(path: str, text_column: str = "text", label_column: str = "label") -> str:
-    with pytest.raises(MhaError) as raised:
-        read(path, text_column, label_column)
-    assert raised.value.exit_code == EXIT_USAGE
-    assert "\n" not in str(raised.value)
-    return str(raised.value)
+    return one_error(read, path, text_column, label_column)
 
 
 # Formats

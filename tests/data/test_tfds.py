@@ -16,6 +16,7 @@ from mha_cli.config.settings import TfdsData
 from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.tfds import TfdsTexts
 from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError
+from tests.errors import error_of as one_error
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,11 +85,7 @@ def settings(**values: object) -> TfdsData:
 
 
 def error_of(*, exit_code: int = EXIT_USAGE, **values: object) -> str:
-    with pytest.raises(MhaError) as raised:
-        TfdsTexts(settings(**values))
-    assert raised.value.exit_code == exit_code
-    assert "\n" not in str(raised.value)
-    return str(raised.value)
+    return one_error(TfdsTexts, settings(**values), exit_code=exit_code)
 
 
 # Reading

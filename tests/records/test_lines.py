@@ -19,6 +19,7 @@ from mha_cli.records.encodings import BINARIES
 from mha_cli.records.lines import CHUNK_BYTES, GZIP_MAGIC, unpacked
 from mha_cli.records.reader import Dialect, Reading
 from mha_cli.records.readers import text_lines
+from tests.errors import error_of as one_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -38,12 +39,10 @@ def in_pieces(data: bytes, size: int) -> list[bytes]:
 
 def error_of(pieces: Iterable[bytes], before: int = 0, gzipped: bool = False, encoding: str | None = None) -> str:
     """The one line about what is wrong, after so many lines at least."""
-    found = []
-    with pytest.raises(MhaError) as raised:
-        for line in lines_of(pieces, gzipped, encoding):
-            found.append(line)
+    found: list[str] = []
+    message = one_error(lambda: found.extend(lines_of(pieces, gzipped, encoding)))
     assert len(found) >= before
-    return str(raised.value)
+    return message
 
 
 LINES = {
