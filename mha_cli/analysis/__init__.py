@@ -1,1 +1,1 @@
-"""What a trained model is worth, and why: functions from a checkpoint to a dataclass."""
+"""Evaluation, comparison and inspection of trained models: functions from a checkpoint to a dataclass."""

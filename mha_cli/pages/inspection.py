@@ -35,7 +35,7 @@ def model_figures(model: Checkpoint) -> dict[str, str]:
     accuracy = model.metrics.get("validation_accuracy", -1)
     settings, linear = model.config.model, model.config.linear
     return {
-        "model": "/".join(PurePath(model.name).parts[-2:]),  # a page may be passed on, the folders before are nobody's business
+        "model": "/".join(PurePath(model.name).parts[-2:]),  # without the folders before, since a page may be passed on
         "classes": listed([printable(name, 40) for name in model.class_names], MAX_CLASSES),
         "validation accuracy": f"{accuracy:.2%}, as its file says" if 0 <= accuracy <= 1 else "not in its file",
         "encoder": f"blocks: {settings.num_blocks}; heads: {sum(settings.heads)}; width: {settings.embed_dim}",

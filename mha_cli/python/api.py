@@ -1,4 +1,4 @@
-"""``load``, ``train`` and ``evaluate``: what the commands of these names do, for texts that a program holds."""
+"""``load``, ``train`` and ``evaluate``: the commands of these names, for texts in memory."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def given_config(config: str | os.PathLike[str] | Mapping[str, Any], settings: M
     if not all(
         value.get(section) is None or isinstance(value[section], Mapping) for section in ("data", "text", "model", "linear", "training")
     ):
-        return config_from_dict(value, name)  # which says so
+        return config_from_dict(value, name)  # which refuses it
     data = value.get("data") or {}
     value["data"] = {"source": "memory"} | {key: data[key] for key in ("validation", "validation_share") if key in data}
     for key, setting in settings.items():

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LONGEST = 2_000
-"""Characters of a text from outside that stand in one place, at most."""
+"""Most characters of one text from outside."""
 
 MATRIX_CLASSES = 15
 """Classes of the largest confusion matrix on a page; of more, the most frequent confusions are shown."""

@@ -54,7 +54,7 @@ def training_output(model: keras.Model, embedded_BLD: Any, mask_BL: Any, winners
 
 
 def winning_positions(x_BLD: Any, mask_BL: Any, kept_BD: Any, multiple: int = 1) -> Any:
-    """The positions at which a feature is largest, int (B, W): every winner of every review, and others where a review has fewer than W.
+    """The positions at which a feature is largest, int (B, W): every winner of every text, and others where a text has fewer than W.
 
     Args:
         x_BLD: features.

@@ -155,7 +155,7 @@ def distributed(setting: str, callbacks: Callbacks = SILENT) -> Iterator[Distrib
         with _losses_named():
             terminate = signal.getsignal(signal.SIGTERM)
             strategy = _interruptibly(lambda: _multi_worker_strategy(task))
-            signal.signal(signal.SIGTERM, terminate)  # TensorFlow has taken it, for a notice of preemption that nobody here waits for
+            signal.signal(signal.SIGTERM, terminate)  # TensorFlow takes it for notices of preemption
             yield Distribution(strategy, task, callbacks.stop)
     elif setting == "mirrored" or (setting == "auto" and len(tf.config.list_physical_devices("GPU")) > 1):
         devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")

@@ -87,7 +87,7 @@ class LazyRMSprop(LazyOptimizer):
     def __init__(self, tables: list[Any], learning_rate: float | Callable[[Any], Any]) -> None:
         super().__init__(tables, learning_rate)
         self.mean_squares = [tf.Variable(tf.zeros(table.shape)) for table in tables]
-        # the steps after which the rows' mean squares were what is stored
+        # the step of each row's stored mean square
         self.last_steps = [tf.Variable(tf.zeros(table.shape[0], dtype=tf.int64)) for table in tables]
         self.variables += [*self.mean_squares, *self.last_steps]
 

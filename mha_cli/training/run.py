@@ -43,10 +43,7 @@ class TrainingSummary:
 
     Args:
         checkpoint: file of the best epoch.
-        best: best epoch, by validation.
-        epochs_run: epochs trained, of those configured.
-        num_train: texts to learn from.
-        num_validation: texts that chose the best epoch.
+        num_train: texts to learn from, with unlabelled ones.
         num_parameters: numbers in all weights, with the linear model's.
         vocabulary_size: ids, with the two special ones.
         seconds: time for the training steps of all epochs.

@@ -81,7 +81,7 @@ class Trainer:
         return (np.array(variable) for variable in self._variables)
 
     def set_arrays(self, arrays: list[npt.NDArray[Any]]) -> None:
-        """Go on from what ``arrays`` gave on the chief."""
+        """Continue from the chief's ``arrays``."""
         for variable, array in zip(self._variables, arrays, strict=True):
             variable.assign(array)
         self._seed_apart()

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.config.parameters import num_outputs
 from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.preparation import PreparedData, one_hot
@@ -42,9 +41,9 @@ class Validation:
         self.scores_NU = None if fitted is None else linear_logits(config, data, data.validation, fitted)
         targets = one_hot(data.validation.labels, len(data.class_names))
         self._loss_weights = loss_weights(config.training.class_weights, targets)
-        self._stack = Stack(1.0, 1.0, np.zeros(num_outputs(len(data.class_names)), np.float32))  # as it is, until it is scored
+        self._stack: Stack
         self._calibration: dict[str, float] = {}
-        # At once: a model takes its tables' memory, which the one that is trained then takes over.
+        # At once: the trainer's model then takes over the memory of this one's tables.
         self._keras_config = keras_config(build_classifier(config, len(data.vocabulary), len(data.class_names)))
 
     def score(self, trainer: Trainer) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""Of a model what its Keras form alone tells: what heads are worth, and gradients. Importing this package imports TensorFlow, quietly."""
+"""Analysis with the Keras model: importance of heads, and gradients. Importing this package imports TensorFlow, quietly."""
 
 from mha_cli.system import tensorflow_setup
 
