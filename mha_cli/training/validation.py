@@ -38,7 +38,7 @@ class Validation:
         config = config.of_checkpoint()
         fitted = fitted if config.linear else None
         self._config, self._data, self._kept = config, data, None if fitted is None else kept or fitted
-        self.scores_NU = None if fitted is None else linear_logits(config, data, data.validation, fitted)
+        self.linear_NU = None if fitted is None else linear_logits(config, data, data.validation, fitted)
         targets = one_hot(data.validation.labels, len(data.class_names))
         self._loss_weights = loss_weights(config.training.class_weights, targets)
         self._stack: Stack
@@ -48,11 +48,11 @@ class Validation:
 
     def score(self, trainer: Trainer) -> tuple[float, float]:
         """Loss in nats and accuracy in [0, 1] of the model that ``checkpoint`` would give."""
-        texts, scores_NU = self._data.validation, self.scores_NU
+        texts, linear_NU = self._data.validation, self.linear_NU
         encoder_NU = trainer.logits(texts)
-        self._stack = fit_stack(encoder_NU, scores_NU, texts.labels, self._loss_weights)
-        probabilities = probabilities_of(self._stack.logits(encoder_NU, 0.0 if scores_NU is None else scores_NU))
-        if scores_NU is None:
+        self._stack = fit_stack(encoder_NU, linear_NU, texts.labels, self._loss_weights)
+        probabilities = probabilities_of(self._stack.logits(encoder_NU, 0.0 if linear_NU is None else linear_NU))
+        if linear_NU is None:
             before, after = (calibration_error(answers, texts.labels) for answers in (probabilities_of(encoder_NU), probabilities))
             self._calibration = {"calibration_error_before": before, "calibration_error_after": after}
         return mean_loss_and_accuracy(probabilities, texts.labels)

@@ -53,9 +53,9 @@ def test_it_is_learnt_around_which_words_opinions_count(ending: int, monkeypatch
     ngrams = ngrams_of(whole, linear)
     words = np.array([word for review in reviews for word in review])
     opinions = np.select([words == GOOD, words == BAD], [1.0, -1.0], 0.0).astype(np.float32)
-    scores_EU = opinions[ngrams.tokens][:, None]
+    logits_EU = opinions[ngrams.tokens][:, None]
     start = Stack(0.0, 1.5, np.zeros(1, np.float32))
-    context_weights = learn_context_weights(whole, ngrams, scores_EU, start, linear, WORDS, seed=0)
+    context_weights = learn_context_weights(whole, ngrams, logits_EU, start, linear, WORDS, seed=0)
     assert context_weights.shape == (WORDS, 1)
     assert context_weights[VERDICT, 0] > 0.5 > -0.5 > context_weights[PLOT, 0]
     assert not context_weights[[0, 1]].any()  # padding and a word that never comes
@@ -99,6 +99,6 @@ def test_many_classes() -> None:
     whole = encoded(reviews, labels)
     ngrams = ngrams_of(whole, linear)
     words = np.array([word for review in reviews for word in review])[ngrams.tokens]
-    scores_EU = np.stack([words == BAD, words == GOOD, np.zeros(len(words))], axis=1).astype(np.float32)
-    context_weights = learn_context_weights(whole, ngrams, scores_EU, Stack(0.0, 2.0, np.zeros(3, np.float32)), linear, WORDS, seed=0)
+    logits_EU = np.stack([words == BAD, words == GOOD, np.zeros(len(words))], axis=1).astype(np.float32)
+    context_weights = learn_context_weights(whole, ngrams, logits_EU, Stack(0.0, 2.0, np.zeros(3, np.float32)), linear, WORDS, seed=0)
     assert context_weights[VERDICT, 0] > 0 > context_weights[PLOT, 0]

@@ -105,9 +105,9 @@ def test_context_weights_are_learnt_on_what_the_other_folds_say(num_classes: int
     reviews, labels = random_reviews(53, num_classes)
     linear = settings(2, end_decay=4, context_windows=[3])
     fit(reviews, labels, linear, num_classes, seed=5)
-    _, ngrams, scores_EU, start, *_ = given[0]
+    _, ngrams, logits_EU, start, *_ = given[0]
     units = [1] if num_classes == 2 else [0, 1, 2]
-    assert scores_EU.shape == (len(ngrams.buckets), len(units))
+    assert logits_EU.shape == (len(ngrams.buckets), len(units))
     assert start.linear_weight > 0
     # The folds are the first that the seed draws.
     folds = np.random.default_rng(5).permutation(53) % FOLDS
@@ -118,7 +118,7 @@ def test_context_weights_are_learnt_on_what_the_other_folds_say(num_classes: int
     tables = [fit_one_vs_rest(examples.at(folds != k), regularization).table for k in range(FOLDS)]
     for row in range(53):
         part = slice(ngrams.offsets[row], ngrams.offsets[row + 1])
-        np.testing.assert_array_equal(scores_EU[part], tables[folds[row]][ngrams.buckets[part]])
+        np.testing.assert_array_equal(logits_EU[part], tables[folds[row]][ngrams.buckets[part]])
 
 
 def test_of_too_many_reviews_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,7 +71,7 @@ def test_the_composed_classifier_gives_the_stacked_probabilities(
     assert np.abs(expected - probabilities_of(encoder)).max() > 0.1
 
     validation = Validation(config, data, fitted)
-    np.testing.assert_allclose(validation.scores_NU, scores, atol=1e-5)
+    np.testing.assert_allclose(validation.linear_NU, scores, atol=1e-5)
     loss, accuracy = validation.score(trainer)
     assert (loss, accuracy) == pytest.approx(mean_loss_and_accuracy(expected, labels), abs=1e-4)
     composed = validation.checkpoint(trainer, EpochRecord(1, 0.0, 0.0, loss, accuracy, 0.0, 0.0, best=True)).weights

@@ -47,7 +47,7 @@ def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: i
     text_1LD = tf.convert_to_tensor(embedding(tokens_1L, training=False))
     words_1LD = tf.convert_to_tensor(token_embedding.embed_words(tokens_1L, training=False))
     start_1LD = text_1LD - token_embedding.with_neighbours(words_1LD, no_padding_1L)  # the positions alone
-    scores_1U = linear_logits_of(model, tokens_1L)
+    linear_1U = linear_logits_of(model, tokens_1L)
     shares_S11 = ((np.arange(steps, dtype=np.float32) + 0.5) / steps)[:, None, None]
     mean_gradient_LD = tf.zeros_like(words_1LD[0])
     together = memory_estimate.most_texts(len(tokens), min(steps, BATCH_TOKENS // len(tokens)))
@@ -56,18 +56,18 @@ def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: i
         with tf.GradientTape() as tape:
             tape.watch(path_SLD)
             embedded_SLD = start_1LD + token_embedding.with_neighbours(path_SLD, no_padding_1L)
-            total = tf.reduce_sum(class_probability(model, embedded_SLD, scores_1U, class_id))
+            total = tf.reduce_sum(class_probability(model, embedded_SLD, linear_1U, class_id))
         mean_gradient_LD += tf.reduce_sum(tape.gradient(total, path_SLD), axis=0) / steps
     attributions = tf.reduce_sum(mean_gradient_LD * words_1LD[0], axis=-1)
-    ends = class_probability(model, tf.concat([start_1LD, text_1LD], axis=0), scores_1U, class_id)
+    ends = class_probability(model, tf.concat([start_1LD, text_1LD], axis=0), linear_1U, class_id)
     return [float(value) for value in attributions], float(ends[1] - ends[0])
 
 
-def class_probability(model: keras.Model, embedded_SLD: Any, scores_1U: Any, class_id: int) -> Any:
+def class_probability(model: keras.Model, embedded_SLD: Any, linear_1U: Any, class_id: int) -> Any:
     """Probability of a class, (S,), from embeddings on."""
     mask_SL = tf.ones(tf.shape(embedded_SLD)[:2], dtype=tf.bool)
-    scores_SU = tf.repeat(scores_1U, tf.shape(embedded_SLD)[0], axis=0)
-    probabilities = after_embedding(model, embedded_SLD, mask_SL, scores_SU)
+    linear_SU = tf.repeat(linear_1U, tf.shape(embedded_SLD)[0], axis=0)
+    probabilities = after_embedding(model, embedded_SLD, mask_SL, linear_SU)
     if probabilities.shape[-1] == 1:
         return probabilities[:, 0] if class_id == 1 else 1.0 - probabilities[:, 0]
     return probabilities[:, class_id]

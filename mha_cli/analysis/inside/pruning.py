@@ -140,10 +140,10 @@ def retrain(checkpoint: Checkpoint, epochs: int, data: DataSection, callbacks: C
     if prepared.vocabulary.tokens != checkpoint.vocabulary.tokens or prepared.class_names != checkpoint.class_names:
         message = "--retrain: the training data are no longer those of the checkpoint"
         raise MhaError(message, "bring them back, or train anew with fewer heads")
-    weights, scores = decompose(checkpoint.weights)
+    weights, linear = decompose(checkpoint.weights)
     # Scores that know the validation part would count for too much there.
-    unknowing = fit_linear_model(config, prepared, callbacks.log) if config.learns_from_validation else scores
-    trainer, validation = Trainer(config, prepared), Validation(config, prepared, unknowing, scores)
+    unknowing = fit_linear_model(config, prepared, callbacks.log) if config.learns_from_validation else linear
+    trainer, validation = Trainer(config, prepared), Validation(config, prepared, unknowing, linear)
     trainer.set_weights(weights)
     start = EpochRecord(0, math.nan, math.nan, *validation.score(trainer), 0.0, 0.0, best=True)
     kept = dataclasses.replace(checkpoint, weights=validation.checkpoint(trainer, start).weights)
