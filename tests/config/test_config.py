@@ -272,96 +272,86 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
         ),
         # Numbers that are none
         ("model:\n  dropout: -.inf\n", "x.yaml:2: model.dropout is -inf; it should be a finite number"),
-        # Two settings that do not go together
-        (
-            "model:\n  embed_dim: 7\n  num_heads: 5\n",
-            "x.yaml:1: model: num_heads=5 does not divide embed_dim=7; take num_heads=1 or 7, or set key_dim",
-        ),
-        (
-            "model:\n  attention_score: additive\n  attention_implementation: blockwise\n",
-            "x.yaml:1: model: attention_implementation=blockwise computes dot products only; take attention_implementation=auto",
-        ),
-        (
-            "model:\n  attention_dropout: 0.1\n  attention_implementation: folded\n",
-            "x.yaml:1: model: attention_implementation=folded computes no attention_dropout; take attention_implementation=auto",
-        ),
-        (
-            "model:\n  max_ngram: 2\n",
-            "x.yaml:2: model.max_ngram=2 and model.ngram_buckets=0 do not go together; "
-            "take max_ngram=1 and ngram_buckets=0, or more of both",
-        ),
-        (
-            "model:\n  max_ngram: 2\n  ngram_buckets: 16\n  positions: none\n",
-            "x.yaml:2: model.max_ngram=2 carries word order and model.positions=none must not; take max_ngram=1",
-        ),
-        ("model:\n  subword_buckets: 3\n", "x.yaml:2: model.subword_buckets: 3 is not a power of two; take 2 or 4"),
-        ("model:\n  conv_kernel_size: 4\n", "x.yaml:2: model.conv_kernel_size: 4 tokens have no middle; take 3 or 5"),
-        (
-            "model:\n  subword_buckets: 16\n",
-            "x.yaml:2: model.subword_buckets=16 needs text.subword_characters above 0; take 24, or subword_buckets=0",
-        ),
-        (
-            "linear:\n  subwords: true\n",
-            "x.yaml:2: linear.subwords=true needs text.subword_characters above 0; take 24, or subwords=false",
-        ),
-        (
-            "text:\n  subword_characters: 9\n",
-            "x.yaml:2: text.subword_characters=9 has no effect; set model.subword_buckets or linear.subwords, or take subword_characters=0",
-        ),
-        (
-            "text:\n  subword_characters: 2\n",
-            "x.yaml:1: text: subword_characters=2 is less than the shortest subword; take 3 or more, or 0",
-        ),
-        ("linear:\n  buckets: 3\n", "x.yaml:2: linear.buckets: 3 is not a power of two; take 2 or 4"),
-        (
-            "linear:\n  max_ngram: 1\n  context_windows: [5]\nmodel:\n  positions: none\n",
-            "x.yaml:3: linear.context_windows=[5] carries word order and model.positions=none must not; take context_windows=[]",
-        ),
-        # Labelled epochs without others before them
-        (
-            "training:\n  finetune_epochs: 1\n",
-            "x.yaml:2: training.finetune_epochs=1 leaves out guessed labels, and without distill_linear there are none; take 0",
-        ),
-        (
-            "linear:\n  max_ngram: 1\n  buckets: 16\ntraining:\n  epochs: 3\n  distill_linear: true\n  finetune_epochs: 3\n",
-            "x.yaml:7: training.finetune_epochs=3 leaves no epoch to guessed labels; take fewer than epochs=3",
-        ),
-        # Scores that teach
-        (
-            "training:\n  distill_linear: true\n",
-            "x.yaml:2: training.distill_linear=true needs a linear model; set linear.max_ngram=3, or take distill_linear=false",
-        ),
-        (
-            "training:\n  keep_linear: false\n",
-            "x.yaml:2: training.keep_linear=false drops a linear model that teaches no encoder; take distill_linear=true, "
-            "or keep_linear=true",
-        ),
-        (
-            "linear:\n  max_ngram: 1\n  buckets: 16\ntraining:\n  distill_linear: true\n  finetune_epochs: 1\n",
-            "x.yaml:6: training.finetune_epochs needs unlabelled texts, which source=sample has none of; take 0",
-        ),
-        (
-            "data:\n  source: files\n  train: x.csv\nlinear:\n  max_ngram: 1\n  buckets: 16\n"
-            "training:\n  distill_linear: true\n  finetune_epochs: 1\n",
-            "x.yaml:9: training.finetune_epochs needs unlabelled texts; set data.unlabelled, or take training.finetune_epochs=0",
-        ),
-        (
-            "data:\n  source: tfds\n  name: x\nlinear:\n  max_ngram: 1\n  buckets: 16\n"
-            "training:\n  distill_linear: true\n  finetune_epochs: 1\n",
-            "x.yaml:9: training.finetune_epochs needs unlabelled texts; set data.unlabelled_split, or take training.finetune_epochs=0",
-        ),
-        (
-            "training:\n  monitor: last\n  patience: 2\n",
-            "x.yaml:1: training: patience=2 waits for a better epoch, and monitor=last has none; take monitor=loss",
-        ),
-        (
-            "training:\n  optimizer: adam\n  weight_decay: 0.1\n",
-            "x.yaml:1: training: weight_decay=0.1 has no effect with optimizer=adam; take optimizer=adamw or weight_decay=0",
-        ),
     ],
 )
 def test_a_setting_that_does_not_fit(text: str, message: str) -> None:
     assert error_of(text).startswith(message)
+
+
+FILES = "data: {source: files, train: x.csv}, linear: {}, training: {distill_linear: true, finetune_epochs: 1}"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("model: {embed_dim: 7, num_heads: 5}", "model: num_heads=5 does not divide embed_dim=7; take num_heads=1 or 7, or set key_dim"),
+        (
+            "model: {attention_score: additive, attention_implementation: blockwise}",
+            "model: attention_implementation=blockwise computes dot products only; take attention_implementation=auto",
+        ),
+        (
+            "model: {attention_dropout: 0.1, attention_implementation: folded}",
+            "model: attention_implementation=folded computes no attention_dropout; take attention_implementation=auto",
+        ),
+        (
+            "model: {max_ngram: 2}",
+            "model.max_ngram=2 and model.ngram_buckets=0 do not go together; take max_ngram=1 and ngram_buckets=0, or",
+        ),
+        (
+            "model: {max_ngram: 2, ngram_buckets: 16, positions: none}",
+            "model.max_ngram=2 carries word order and model.positions=none must not; take max_ngram=1",
+        ),
+        (
+            "linear: {max_ngram: 1, context_windows: [5]}, model: {positions: none}",
+            "linear.context_windows=[5] carries word order and model.positions=none must not; take context_windows=[]",
+        ),
+        ("model: {subword_buckets: 3}", "model.subword_buckets: 3 is not a power of two; take 2 or 4"),
+        ("linear: {buckets: 3}", "linear.buckets: 3 is not a power of two; take 2 or 4"),
+        ("model: {conv_kernel_size: 4}", "model.conv_kernel_size: 4 tokens have no middle; take 3 or 5"),
+        ("model: {subword_buckets: 16}", "model.subword_buckets=16 needs text.subword_characters above 0; take 24, or subword_buckets=0"),
+        ("linear: {subwords: true}", "linear.subwords=true needs text.subword_characters above 0; take 24, or subwords=false"),
+        (
+            "text: {subword_characters: 9}",
+            "text.subword_characters=9 has no effect; set model.subword_buckets or linear.subwords, or take subword_characters=0",
+        ),
+        ("text: {subword_characters: 2}", "text: subword_characters=2 is less than the shortest subword; take 3 or more, or 0"),
+        (
+            "training: {finetune_epochs: 1}",
+            "training.finetune_epochs=1 leaves out guessed labels, and without distill_linear there are none; take 0",
+        ),
+        (
+            "linear: {}, training: {epochs: 3, distill_linear: true, finetune_epochs: 3}",
+            "training.finetune_epochs=3 leaves no epoch to guessed labels; take fewer than epochs=3",
+        ),
+        (
+            "training: {distill_linear: true}",
+            "training.distill_linear=true needs a linear model; set linear.max_ngram=3, or take distill_linear=false",
+        ),
+        (
+            "training: {keep_linear: false}",
+            "training.keep_linear=false drops a linear model that teaches no encoder; take distill_linear=true, or keep_linear=true",
+        ),
+        (
+            FILES.replace("files, train: x.csv", "sample"),
+            "training.finetune_epochs needs unlabelled texts, which source=sample has none of; take 0",
+        ),
+        (FILES, "training.finetune_epochs needs unlabelled texts; set data.unlabelled, or take training.finetune_epochs=0"),
+        (
+            FILES.replace("files, train: x.csv", "tfds, name: x"),
+            "training.finetune_epochs needs unlabelled texts; set data.unlabelled_split, or take training.finetune_epochs=0",
+        ),
+        (
+            "training: {monitor: last, patience: 2}",
+            "training: patience=2 waits for a better epoch, and monitor=last has none; take monitor=loss",
+        ),
+        (
+            "training: {optimizer: adam, weight_decay: 0.1}",
+            "training: weight_decay=0.1 has no effect with optimizer=adam; take optimizer=adamw or weight_decay=0",
+        ),
+    ],
+)
+def test_settings_that_do_not_go_together(text: str, message: str) -> None:
+    assert error_of(f"{{{text}}}").startswith(f"x.yaml:1: {message}")
 
 
 def test_heads_that_do_not_divide_are_fine_with_a_width_of_their_own() -> None:

@@ -350,28 +350,24 @@ def test_missing_column(header: str, expected: str) -> None:
 # Folders at fault
 
 
-def test_folder_without_classes() -> None:
-    write("train/1.txt", "fine")
-    write("train/unsup/1.txt", "fine")
-    write("train/.git/1.txt", "fine")
-    assert error_of("train") == "train: no sub-folders; give a folder with one sub-folder a class, each holding .txt files"
-
-
-def test_class_folder_without_texts_is_told_before_any_review() -> None:
-    write("train/neg/1.txt", "fine")
-    write("train/pos/1.md", "fine")
-    reviews = read_labelled_file("train", COLUMNS)
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["1.txt", "unsup/1.txt", ".git/1.txt"], ": no sub-folders; give a folder with one sub-folder a class, each holding .txt files"),
+        (["neg/1.txt", "pos/1.md"], "/pos: no .txt files; put the texts of the class there, one a .txt file, or remove the folder"),
+        (
+            ["test/neg/1.txt", "test/pos/1.txt", "train/neg/1.txt"],
+            "/test: no .txt files, only the sub-folders neg, pos; perhaps train/test is the folder to give",
+        ),
+        ([" /1.txt"], "/ : the label is empty; give every text a class, or leave the row out"),
+    ],
+)
+def test_folders_at_fault_are_told_before_any_text(names: list[str], expected: str) -> None:
+    for name in names:
+        write(f"train/{name}", "fine")
     with pytest.raises(MhaError) as raised:
-        next(reviews)
-    assert str(raised.value) == "train/pos: no .txt files; put the texts of the class there, one a .txt file, or remove the folder"
-
-
-def test_the_folder_above_the_classes() -> None:
-    for split in ["train", "test"]:
-        for label in ["pos", "neg"]:
-            write(f"aclImdb/{split}/{label}/1.txt", "fine")
-    expected = "aclImdb/test: no .txt files, only the sub-folders neg, pos; perhaps aclImdb/test is the folder to give"
-    assert error_of("aclImdb") == expected
+        next(read_labelled_file("train", COLUMNS))
+    assert str(raised.value) == f"train{expected}"
 
 
 def test_a_review_that_is_no_file() -> None:
@@ -383,11 +379,6 @@ def test_a_review_that_is_no_file() -> None:
     os.remove("train/pos/1.txt")
     os.symlink("gone", "train/pos/1.txt")
     assert error_of("train").startswith("train/pos/1.txt: no such file or folder")
-
-
-def test_a_class_folder_with_a_blank_name() -> None:
-    write("train/ /1.txt", "fine")
-    assert error_of("train") == "train/ : the label is empty; give every text a class, or leave the row out"
 
 
 # FileTexts
