@@ -18,9 +18,9 @@ from mha_cli.config.settings import TextConfig
 from mha_cli.data.batches import Rows, padded
 from mha_cli.data.data_issues import DataIssues, combined_in_words, find_combined, find_data_issues
 from mha_cli.data.decisions import Facts, facts_of
+from mha_cli.data.held_out import groups_by_names, held_out_groups, names_in
 from mha_cli.data.labelled_text import LabelledText, LocatedText
 from mha_cli.data.labels import name_of
-from mha_cli.data.names import groups_by_names, held_out_groups, names_in
 from mha_cli.data.token_store import TokenStore
 from mha_cli.errors import MhaError, listed, plural, printable
 from mha_cli.text.encoding import TextPipeline, ids_of, tokens_of

@@ -1,17 +1,38 @@
-"""The test part of texts that come in one file: drawn from the texts themselves, so that every training leaves out the same."""
+"""Texts that are held out: the test part of a single file, and groups of texts that share rare names.
+
+The test part is drawn from the texts themselves, so that every training leaves out the same. Texts of one film name the same people. A
+model that has read some of them knows more about the others than it will know about films that are new to it, so a validation part
+drawn at random flatters it.
+"""
 
 from __future__ import annotations
 
+import re
 from array import array
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
 import numpy as np
 import numpy.typing as npt
 
+from mha_cli.data.batches import Rows
 from mha_cli.data.labelled_text import LocatedText
-from mha_cli.data.names import groups_by_names, held_out_groups, names_in
 from mha_cli.errors import MhaError, plural, shown_path
+
+SAME_SUBJECT = 0.25
+"""Cosine similarity of names above which two texts are taken to be about the same."""
+
+COMMON = 60
+"""Most texts that a name may occur in; a more common name links nothing."""
+
+MOST_TOGETHER = 60
+LEAST_TOGETHER = 4
+"""Texts of the smallest group that is held out; a smaller one may belong to a larger one, unnoticed."""
+
+CHUNK_TEXTS = 1_000
+
+_NAME = re.compile(r"(?<![.!?]\s)\b[A-Z][a-zA-Z']{2,}\b")
 
 
 def drawn_for_testing(
@@ -58,3 +79,53 @@ def drawn_for_testing(
         way_out = "take data.validation=random" if by_names else "raise it, or name data.test"
         raise MhaError(f"{shown_path(name)}: data.test_share={share} comes to none of {plural(len(drawn), 'text')}", way_out)
     return drawn
+
+
+def names_in(text: str) -> list[str]:
+    """Capitalised words of three letters or more, all of A to Z, but those that follow ``.``, ``!`` or ``?`` and a space.
+
+    So the first word of a text, or after a bracket, a quotation mark or ``<br />``, counts as a name; a name with an accent does not.
+    """
+    return _NAME.findall(text)
+
+
+def groups_by_names(names: Sequence[Sequence[str]]) -> Rows:
+    """A group number for every text, (N,): linked by similar names, the most similar first, in groups of limited size.
+
+    Args:
+        names: names in every text.
+    """
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    groups, sizes = list(range(len(names))), [1] * len(names)
+
+    def group_of(row: int) -> int:
+        while groups[row] != row:
+            groups[row] = groups[groups[row]]
+            row = groups[row]
+        return row
+
+    num_texts = Counter(name for of_text in names for name in set(of_text))
+    if not any(2 <= number <= COMMON for number in num_texts.values()):
+        return np.arange(len(names))
+    vectors = TfidfVectorizer(analyzer=list, min_df=2, max_df=COMMON, sublinear_tf=True).fit_transform(names)
+    links = []
+    for start in range(0, len(names), CHUNK_TEXTS):
+        similar = (vectors[start : start + CHUNK_TEXTS] @ vectors.T).tocoo()
+        strong = (similar.data > SAME_SUBJECT) & (similar.row + start < similar.col)
+        links.append(np.stack([similar.data[strong], similar.row[strong] + start, similar.col[strong]]))
+    _, first, second = (all_links := np.concatenate(links, axis=1))[:, np.argsort(-all_links[0], kind="stable")]
+    for one, other in zip(first.astype(int), second.astype(int), strict=True):
+        a, b = group_of(one), group_of(other)
+        if a != b and sizes[a] + sizes[b] <= MOST_TOGETHER:
+            groups[b] = a
+            sizes[a] += sizes[b]
+    return np.array([group_of(row) for row in range(len(names))])
+
+
+def held_out_groups(groups: Rows, share: float, seed: int) -> Rows:
+    """Rows of whole groups, drawn at random among those large enough, until they hold the given share of all texts; sorted."""
+    _, inverse, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    order = np.random.default_rng(seed).permutation(np.flatnonzero(counts >= LEAST_TOGETHER))
+    wanted = np.searchsorted(np.cumsum(counts[order]), share * len(groups)) + 1
+    return np.flatnonzero(np.isin(inverse, order[:wanted]))
