@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -41,7 +41,7 @@ _TEXT = 100
 """Characters of a text that are shown."""
 
 _OF_FILES = ("data.train", "data.text_column", "data.label_column")
-"""Settings that files of texts decide."""
+"""Settings that do not go with files of texts."""
 
 
 def data(
@@ -76,21 +76,21 @@ def data(
         if label_issues is None:
             from mha_cli.data.profile import look_over
 
-            overview = look_over(config, layout is not None, callbacks)
+            found: Any = look_over(config, layout is not None, callbacks)
         else:
             from mha_cli.linear.label_issues import find_label_issues
 
-            report = find_label_issues(config, label_issues, layout is not None, callbacks)
-    if label_issues is None:
-        print_json({"layout": layout, **asdict(overview)}) if as_json else _print_overview(overview, layout)
+            found = find_label_issues(config, label_issues, layout is not None, callbacks)
+    if as_json:
+        print_json({"layout": layout, **asdict(found)})
     else:
-        print_json({"layout": layout, **asdict(report)}) if as_json else _print_label_issues(report, layout)
+        (_print_overview if label_issues is None else _print_label_issues)(found, layout)
 
 
 def _config_of(
     given: Sequence[str], text_column: str | None, label_column: str | None, dialect: Dialect, overrides: Sequence[str]
 ) -> tuple[Config, Layout | None]:
-    """The config that is given, a recipe, a YAML file or that of a run; or for files of texts the recipe text, and their layout."""
+    """The config of a recipe, a YAML file or a run; for files of texts, the recipe ``text`` and the layout of the first file."""
     name, *others = given
     if os.path.isfile(os.path.join(name, CONFIG)):
         name = os.path.join(name, CONFIG)
@@ -114,7 +114,6 @@ def _config_of(
 
 
 def _print_overview(overview: DataOverview, layout: Layout | None) -> None:
-
     splits = [split for split in (overview.train, overview.test) if split is not None]
     told = [dict(_rows(split, overview)) for split in splits]
     if layout is not None:
@@ -143,7 +142,6 @@ def _rows(split: SplitOverview, overview: DataOverview) -> Iterator[tuple[str, s
 
 
 def _print_label_issues(report: LabelIssueReport, layout: Layout | None) -> None:
-
     stderr = Console(stderr=True)
     if layout is not None and layout.columns:
         columns = (f"{name} {value}" for name, value in layout_rows(layout) if name.endswith(" column"))

@@ -1,4 +1,4 @@
-"""What --data means, beside the data that a checkpoint itself names."""
+"""The labelled texts that --data names, or the checkpoint's config."""
 
 from __future__ import annotations
 
@@ -27,15 +27,12 @@ def data_section(
     label_column: str | None,
     dialect: Dialect = USUAL,
 ) -> DataSection:
-    """The data that --data names, for a checkpoint and the config in it; columns, encoding and quoting are by default as in training."""
+    """The data of --data, else of the checkpoint's config; columns, encoding and quoting are by default as in training."""
     trained = trained_on.data
     if data is None and not is_own(checkpoint, trained_on):
         left = f"no config.yaml beside it agrees, so the data that it names is left alone: {_named(trained)}"
         raise MhaError(f"{shown_path(checkpoint)}: {left}", "say with --data what to read")
-    if data is None:
-        section: DataSection = trained
-    else:
-        section = _given_section(data)
+    section: DataSection = trained if data is None else _given_section(data)
     # So that the validation part of the training data is the one held out, however these are named.
     section = section.model_copy(update={"validation": trained.validation, "validation_share": trained.validation_share})
     if isinstance(section, FilesData):
@@ -54,7 +51,7 @@ def data_section(
 
 
 def _given_section(data: Sequence[str]) -> DataSection:
-    """The data that is named by one --data or several."""
+    """The data of one --data or several."""
     for given in data:
         if given == "sample" or given.startswith("tfds:"):
             if len(data) > 1:
@@ -70,7 +67,7 @@ def _given_section(data: Sequence[str]) -> DataSection:
 
 
 def _named(section: DataSection) -> str:
-    """A data section as --data would name it."""
+    """A data section in words."""
     if section.source == "files":
         return printable(", ".join([*section.train_paths, *section.test_paths]), 200)
     return f"tfds:{printable(section.name, 200)}" if section.source == "tfds" else section.source

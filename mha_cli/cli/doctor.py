@@ -77,7 +77,7 @@ def diagnose(checkpoint: Path | None = None, root: Path = Path("/"), environment
 
 
 def check_checkpoint(path: Path) -> dict[str, Any]:
-    """Read a checkpoint as every command does, and put it to no use."""
+    """Facts of a checkpoint, which is read as by every command."""
     import hashlib
 
     from mha_cli.checkpoint.archive import MAX_FILE_BYTES, open_regular
@@ -107,7 +107,7 @@ def installation(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def machine(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What the machine has, in words."""
+    """Processor and memory, in words."""
     yield "cores", f"{found['cores']}"
     yield "long inputs", found["engine"]
     yield "bfloat16", ", ".join(found["bfloat16"]) or "no"
@@ -124,7 +124,7 @@ def _version(package: str) -> str | None:
 
 
 def _places(environment: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Where data and checkpoints are looked for; ``named_by`` is an environment variable or ``default``."""
+    """Paths of data and checkpoints; ``named_by`` is an environment variable or ``default``."""
     from mha_cli.data.tfds import DEFAULT_DATA_DIR
 
     data_dir, checkpoint = environment.get("TFDS_DATA_DIR"), environment.get(CHECKPOINT_VARIABLE) or None

@@ -29,7 +29,7 @@ MOST_CLASSES = 15
 
 
 def training(summary: TrainingSummary, following: str) -> None:
-    """The closing table of a training, and the command that may follow."""
+    """The closing table of a training, and the next command."""
     best = summary.best
     calibration = {}
     if "calibration_error_after" in summary.metrics:
@@ -53,7 +53,7 @@ def training(summary: TrainingSummary, following: str) -> None:
 
 
 def tuning(summary: TuningSummary, following: str) -> None:
-    """The settings that were found, what they gain on the texts that chose them, and the command that may follow."""
+    """The best settings, their gain on the texts that chose them, and the next command."""
     best, recipe = summary.best, summary.recipe
     shares = {name: f"{share:.0%}" for name, share in summary.importance.items()}
     names = sorted(best.settings, key=lambda name: -summary.importance.get(name, 0.0))
@@ -81,7 +81,7 @@ def tuning(summary: TuningSummary, following: str) -> None:
 
 
 def evaluation(result: Evaluation) -> None:
-    """Figures of a scored split, tables of the classes and of what is taken for what."""
+    """Figures, classes, thresholds, confusions and accuracy by ranges."""
     low, high = result.accuracy_interval
     top = {} if result.top_3_accuracy is None else {"top-3 accuracy": f"{result.top_3_accuracy:.2%}"}
     print_figures(
@@ -108,7 +108,7 @@ def evaluation(result: Evaluation) -> None:
 
 
 def shuffle(results: list[ShuffleResult]) -> None:
-    """A row a model, and the verdict on each in words."""
+    """One row per model, then a verdict on each in words."""
     first = results[0]
     num_shuffles = len(first.shuffled_accuracies)
     title = f"{first.data}, split {first.split}, {plural(first.num_texts, 'text')}, {plural(num_shuffles, 'shuffle')}"
@@ -130,7 +130,7 @@ def shuffle(results: list[ShuffleResult]) -> None:
 
 
 def comparison(result: Comparison) -> None:
-    """A row a model, and of each but the first how it differs from that."""
+    """One row per model, then how each differs from the first."""
     rows = []
     for model in result.models:
         interval = " to ".join(f"{end:.2%}" for end in model.accuracy_interval)
@@ -156,7 +156,7 @@ def comparison(result: Comparison) -> None:
 
 
 def export(result: Export) -> None:
-    """The path of the export, and how near it comes to the checkpoint."""
+    """Path and size of the export, and its largest difference from the checkpoint."""
     accuracy = result.accuracy
     scored = {"accuracy": "not scored; --data SOURCE scores checkpoint and export"}
     if accuracy is not None:
@@ -195,7 +195,7 @@ def _print_classes(result: Evaluation) -> None:
 
 
 def _print_thresholds(result: Evaluation) -> None:
-    """Print the thresholds, if there are any: of many classes those that are not good enough or find least."""
+    """Print the thresholds, if there are any; of many classes, those that miss the target or have the lowest recall."""
     if not (scores := result.thresholds):
         return
     answers, right = (sum(getattr(score, name) for score in scores) for name in ("num_answers", "num_right"))
@@ -248,7 +248,7 @@ def _print_ranges(title: str, ranges: list[Range], style: str) -> None:
 
 
 def layout_rows(layout: Layout) -> Iterator[tuple[str, str]]:
-    """Names and values of how the texts are held."""
+    """Format and columns of the texts, by name."""
     parts = [layout.format]
     if layout.separator is not None:
         parts += [f"{layout.separator}s between the columns", "a header line" if layout.header else "no header line"]
@@ -260,12 +260,7 @@ def layout_rows(layout: Layout) -> Iterator[tuple[str, str]]:
 
 
 def figure_rows(texts: TextFigures, where: str = "") -> Iterator[tuple[str, str]]:
-    """Names and values of what is counted.
-
-    Args:
-        texts: what is told.
-        where: what stands behind their number.
-    """
+    """Figures of texts, by name; ``where`` follows their number."""
     yield "texts", f"{texts.num_texts:,}{where}"
     yield "classes", f"{len(texts.classes):,}: {_classes(list(texts.classes.items()))}"
     lengths = texts.lengths

@@ -87,7 +87,7 @@ def _made_with() -> dict[str, str]:
 
 
 def _commands(checkpoint: Path, config: Config, options: Mapping[str, Sequence[str | None] | None], flags: Sequence[str]) -> list[str]:
-    """The commands that make the page again; the training is the first, where the checkpoint is a run's and its texts can be read again."""
+    """The commands that make the page again, with the training if the checkpoint is a run's and its texts can be read again."""
     trained = checkpoint.name == CHECKPOINT and config.data.source != "memory"
     given = [word for option, values in options.items() for value in values or [] if value for word in (option, value)]
     report_again = shlex.join(["mha", "report", "again" if trained else checkpoint.name, *given, *flags])

@@ -76,7 +76,7 @@ def train(
 
 
 def scoring_command(folder: Path, config: Config) -> str:
-    """The command that scores a run on texts that it has not learnt from; FILE where nothing names any."""
+    """The command that evaluates a run on texts outside its training; FILE if its config names none."""
     untested = config.data.source == "files" and not (config.data.test_paths or config.data.test_share)
     unseen = ["--data", "FILE"] if config.learns_from_validation else ["--split", "validation"]
     return shlex.join(["mha", "evaluate", f"{folder}", *(unseen if untested else [])])

@@ -68,7 +68,6 @@ def run_case(case: Case, args: str, cwd: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the devices, limits and words of Linux")
-@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("case", CASES)
 def test_every_row_of_the_table(case: Case, template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if case.args.startswith("serve"):
