@@ -13,7 +13,7 @@ from mha_cli.config.settings import Config, FilesData, LinearConfig, ModelConfig
 from mha_cli.config.yaml_file import parse_yaml
 from mha_cli.data.decisions import Facts, decide
 from mha_cli.errors import MhaError
-from tests.errors import error_of as one_error
+from tests.errors import error_of
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 RECIPES = sorted(CONFIGS.glob("*.yaml"))
@@ -33,8 +33,8 @@ def parsed(text: str, name: str = "test") -> Config:
     return config_from_dict(parse_yaml(text, name).value, name)
 
 
-def error_of(text: str, *overrides: str) -> str:
-    return one_error(load, text, *overrides)
+def refused(text: str, *overrides: str) -> str:
+    return error_of(load, text, *overrides)
 
 
 # Recipes
@@ -122,6 +122,7 @@ any_section = any_value | st.dictionaries(setting_names | st.text(max_size=5), a
 
 
 @given(st.dictionaries(st.sampled_from([*sections, "seed"]) | st.text(max_size=5), any_section, max_size=4))
+@settings(max_examples=60)
 def test_any_settings_are_taken_or_refused_in_one_line(value: dict[str, Any]) -> None:
     for read in (lambda: config_from_dict(value, "x.yaml"), lambda: parsed(json.dumps(value), "x.yaml")):
         try:
@@ -144,9 +145,7 @@ def test_words_that_yaml_might_take_for_something_else(text: str) -> None:
 
 def test_the_yaml_spells_every_setting_out_a_line_each() -> None:
     lines = config_to_yaml(Config()).splitlines()
-    assert "model:" in lines
-    assert "  num_heads: 4" in lines
-    assert "  key_dim: null" in lines or "  key_dim:" in lines
+    assert {"model:", "  num_heads: 4", "  key_dim: null"} <= set(lines)
     assert sum(line.startswith("  ") for line in lines) == sum(
         len(section.model_fields) for section in (SampleData, TextConfig, ModelConfig, TrainingConfig)
     )
@@ -173,13 +172,7 @@ def test_overrides_of_every_kind() -> None:
 
 
 def test_an_override_that_does_not_fit_the_file_names_the_line_of_the_file() -> None:
-    assert error_of("seed: 1\nmodel:\n  dropout: 0\n", "model.num_heads=7").startswith("x.yaml:2: model: num_heads=7 does not divide")
-
-
-def test_an_override_may_hold_equals_signs() -> None:
-    config = load("", "data.source=files", "data.train=a=b.csv")
-    assert isinstance(config.data, FilesData)
-    assert config.data.train == "a=b.csv"
+    assert refused("seed: 1\nmodel:\n  dropout: 0\n", "model.num_heads=7").startswith("x.yaml:2: model: num_heads=7 does not divide")
 
 
 def test_another_source_leaves_the_settings_of_the_first_behind() -> None:
@@ -192,10 +185,10 @@ def test_another_source_leaves_the_settings_of_the_first_behind() -> None:
 
 @pytest.mark.parametrize("text", ["", "data:\n  source: tfds\n  name: imdb_reviews\n  test_split: test\n"])
 def test_the_settings_of_another_source_may_come_before_it(text: str) -> None:
-    expected = FilesData(source="files", train="x.csv", validation_share=0.2)
-    assert load(text, "data.train=x.csv", "data.source=files", "data.validation_share=0.2").data == expected
-    assert load(text, "data.train=x.csv", "data.validation_share=0.2", "data.source=files").data == expected
-    assert error_of(text, "data.name=x", "data.source=files", "data.train=x.csv").startswith("--set data.name is not a setting; ")
+    expected = FilesData(source="files", train="a=b.csv", validation_share=0.2)
+    assert load(text, "data.train=a=b.csv", "data.source=files", "data.validation_share=0.2").data == expected
+    assert load(text, "data.train=a=b.csv", "data.validation_share=0.2", "data.source=files").data == expected
+    assert refused(text, "data.name=x", "data.source=files", "data.train=x.csv").startswith("--set data.name is not a setting; ")
 
 
 def test_a_whole_section_as_an_override() -> None:
@@ -219,26 +212,17 @@ def test_a_whole_section_as_an_override() -> None:
         ("training=fast", "--set training is 'fast', not a section of settings; write `key: value` lines below it"),
         ("data.source=files", f"x.yaml: {NO_DATA}"),
         ("seed.x=1", "--set seed.x: seed is not a section; write for example --set model.num_heads=4"),
-        ("\x1b[31m=3", r"--set \x1b[31m is not a setting; choose from auto, data, linear, model, seed, text, training"),
         ("seed=\x1b[31m", "--set seed: not valid YAML: unacceptable character #x001b: special characters are not allowed; MIND"),
     ],
 )
 def test_an_override_that_does_not_fit(override: str, message: str) -> None:
-    assert error_of("seed: 1\n", override) == message.replace("MIND", "mind indentation, quotes and colons")
-
-
-@pytest.mark.parametrize("setting", ["train", "test"])
-@pytest.mark.parametrize("path", ['""', '[""]', '[a.csv, ""]'])
-def test_a_path_is_not_empty(setting: str, path: str) -> None:
-    given = {"train": "a.csv", setting: path}
-    text = "data:\n  source: files\n" + "".join(f"  {name}: {value}\n" for name, value in given.items())
-    assert error_of(text) == f"x.yaml:{2 + len(given)}: data.{setting} is ''; string should have at least 1 character"
+    assert refused("seed: 1\n", override) == message.replace("MIND", "mind indentation, quotes and colons")
 
 
 def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
     text = "model:\n  dropout: 2\n"
-    assert error_of(text, "seed=3") == "x.yaml:2: model.dropout is 2; it should be less than 1"
-    assert error_of(text, "model.dropout=3") == "--set model.dropout is 3; it should be less than 1"
+    assert refused(text, "seed=3") == "x.yaml:2: model.dropout is 2; it should be less than 1"
+    assert refused(text, "model.dropout=3") == "--set model.dropout is 3; it should be less than 1"
 
 
 # Bad input
@@ -270,12 +254,14 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
             f"training:\n  finetune_epochs: {10**75}\n",
             f"x.yaml:2: training.finetune_epochs is {10**58}…; it should be less than or equal to 10000",
         ),
+        ("data: {source: files, train: ''}", "x.yaml:1: data.train is ''; string should have at least 1 character"),
+        ("data: {source: files, train: x, test: [y, '']}", "x.yaml:1: data.test is ''; string should have at least 1 character"),
         # Numbers that are none
         ("model:\n  dropout: -.inf\n", "x.yaml:2: model.dropout is -inf; it should be a finite number"),
     ],
 )
 def test_a_setting_that_does_not_fit(text: str, message: str) -> None:
-    assert error_of(text).startswith(message)
+    assert refused(text).startswith(message)
 
 
 FILES = "data: {source: files, train: x.csv}, linear: {}, training: {distill_linear: true, finetune_epochs: 1}"
@@ -351,24 +337,16 @@ FILES = "data: {source: files, train: x.csv}, linear: {}, training: {distill_lin
     ],
 )
 def test_settings_that_do_not_go_together(text: str, message: str) -> None:
-    assert error_of(f"{{{text}}}").startswith(f"x.yaml:1: {message}")
+    assert refused(f"{{{text}}}").startswith(f"x.yaml:1: {message}")
 
 
 def test_heads_that_do_not_divide_are_fine_with_a_width_of_their_own() -> None:
     assert load("model: {num_heads: 7, key_dim: 9}").model.head_key_dim == 9
 
 
-def test_long_values_are_cut() -> None:
-    message = error_of(f"data:\n  source: tfds\n  name: [{'x' * 500}]\n")
-    assert message.startswith("x.yaml:3: data.name is ['xxxx")
-    assert len(message) < 150
-
-
 @pytest.mark.parametrize("value", [None, 3, "x", [], {"seed": "x"}, {"x": 1}, {"data": 3}, {"data": {"source": {}}}, {"model": []}])
 def test_what_travels_in_a_checkpoint_is_held_to_the_same(value: object) -> None:
-    with pytest.raises(MhaError) as raised:
-        config_from_dict(value, "a.keras: mha.json")
-    assert str(raised.value).startswith("a.keras: mha.json")
+    assert error_of(config_from_dict, value, "a.keras: mha.json").startswith("a.keras: mha.json")
 
 
 @pytest.mark.parametrize("subword_buckets", [0, 64])

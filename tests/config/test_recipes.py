@@ -12,7 +12,6 @@ import pytest
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.recipes import RECIPES, find_config, new_run_name, recipe_names
 from tests.cli.command import environment
-from tests.errors import error_of
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("book", "book-no-positions", "imdb", "imdb-encoder", "imdb-encoder-semi", "imdb-fast", "imdb-semi", "sample", "text")
@@ -37,14 +36,6 @@ def test_a_word_that_names_a_file() -> None:
     Path("imdb").touch()
     assert find_config("settings") == Path("settings")
     assert find_config("imdb") == RECIPES / "imdb.yaml"
-
-
-@pytest.mark.parametrize(("given", "shown"), [("smaple", "smaple"), ("\x1b[31m", r"\x1b[31m")])
-def test_an_unknown_name_lists_them(given: str, shown: str) -> None:
-    assert error_of(lambda: find_config(given)) == (
-        f"--config {shown}: no such recipe; choose from book, book-no-positions, imdb, imdb-encoder, imdb-encoder-semi, imdb-fast, "
-        "imdb-semi, sample, text, or give the path of a YAML config"
-    )
 
 
 @pytest.mark.parametrize(

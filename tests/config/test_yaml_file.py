@@ -4,7 +4,8 @@ import math
 import os
 import re
 import threading
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,9 +14,6 @@ from hypothesis import strategies as st
 from mha_cli.config.yaml_file import MAX_BYTES, MAX_DEPTH, MAX_NODES, parse_yaml, read_yaml
 from mha_cli.errors import MhaError
 from tests.errors import error_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CONFIG_HINT = "give the path of a YAML config, or the name of a recipe such as sample"
 MIND = "mind indentation, quotes and colons"
@@ -80,10 +78,7 @@ def test_every_key_knows_its_line() -> None:
     ("text", "message"),
     [
         # Duplicate keys
-        (
-            "model:\n  num_heads: 2\n  dropout: 0\n  'num_heads': 4\n",
-            "x.yaml:4: model.num_heads stands twice (first on line 2); keep one of them",
-        ),
+        ("model:\n  a: 2\n  b: 0\n  'a': 4\n", "x.yaml:4: model.a stands twice (first on line 2); keep one of them"),
         # Tags
         ("a:\n- !mine x\n", "x.yaml:2: the tag !mine is not allowed; write a plain value"),
         ("%TAG ! tag:me,2000:\n---\na: !b 1", "x.yaml:3: the tag tag:me,2000:b is not allowed; write a plain value"),
@@ -92,7 +87,6 @@ def test_every_key_knows_its_line() -> None:
         ("%YAML\x1b[2J", r"x.yaml:1: %YAML\x1b[2J is not read, only YAML 1.2; leave the line out"),
         # Anchors and aliases
         ("a: &x 1\n", "x.yaml:1: anchors and aliases (& and *) are not allowed; write the value out"),
-        ("a:\n  b: *x\n", "x.yaml:2: anchors and aliases (& and *) are not allowed; write the value out"),
         # Keys
         ("? [a, b]\n: 1\n", "x.yaml:1: a key is not a word; write `key: value`"),
         # Numbers
@@ -116,38 +110,19 @@ def test_digits_without_end() -> None:
     assert error_of(parse_yaml, f"seed: {'9' * 5000}", "x.yaml").startswith("x.yaml: not valid YAML: Exceeds the limit")
 
 
-DEEP = "x.yaml:{line}: nested more than 20 deep; a config has two levels"
-
-
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("[" * (MAX_DEPTH + 1), 1),
-        ('{"a":' * 100_000, 1),
-        ("".join(f"{' ' * depth}a:\n" for depth in range(40)), 21),
-    ],
-)
-def test_deep_nesting(text: str, line: int) -> None:
-    assert error_of(parse_yaml, text, "x.yaml") == DEEP.format(line=line)
-
-
-def test_nesting_that_is_just_allowed() -> None:
+def test_deep_nesting() -> None:
+    for text, line in (("[" * (MAX_DEPTH + 1), 1), ('{"a":' * 100_000, 1), ("".join(f"{' ' * depth}a:\n" for depth in range(40)), 21)):
+        assert error_of(parse_yaml, text, "x.yaml") == f"x.yaml:{line}: nested more than 20 deep; a config has two levels"
     value: Any = parse_yaml("[" * MAX_DEPTH + "]" * MAX_DEPTH, "test").value
     for _ in range(MAX_DEPTH - 1):
         (value,) = value
     assert value == []
 
 
-@pytest.mark.parametrize(
-    "text", ["[" + "1, " * 490_000 + "1]", "".join(f"key{number}: 1\n" for number in range(90_000)), "- 1\n" * 490_000]
-)
-def test_more_than_a_config_can_hold_is_refused_before_it_is_read(text: str) -> None:
-    assert re.fullmatch(
-        r"x.yaml:\d+: more than 2,000 keys and values; a config has less than a hundred settings", error_of(parse_yaml, text, "x.yaml")
-    )
-
-
-def test_as_much_as_is_just_allowed() -> None:
+def test_more_than_a_config_can_hold_is_refused_before_it_is_read() -> None:
+    for text in ("[" + "1, " * 490_000 + "1]", "".join(f"key{number}: 1\n" for number in range(90_000))):
+        message = error_of(parse_yaml, text, "x.yaml")
+        assert re.fullmatch(r"x.yaml:\d+: more than 2,000 keys and values; a config has less than a hundred settings", message)
     assert len(parse_yaml("- 1\n" * (MAX_NODES - 1), "test").value) == MAX_NODES - 1
 
 
@@ -203,8 +178,6 @@ def test_a_file_as_large_as_allowed(tmp_path: Path) -> None:
 
 
 def test_a_pipe_is_read_to_its_end() -> None:
-    from pathlib import Path
-
     theirs, ours = os.pipe()
 
     def write() -> None:
@@ -220,7 +193,5 @@ def test_a_pipe_is_read_to_its_end() -> None:
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    assert error_of(read_yaml, tmp_path / "no.yaml") == f"{tmp_path}/no.yaml: no such file; {CONFIG_HINT}"
-    assert error_of(read_yaml, tmp_path) == f"{tmp_path}: Is a directory; give the path of a YAML config that can be read"
     assert error_of(read_yaml, tmp_path / "a\0b") == rf"{tmp_path}/a\x00b: not a file name; {CONFIG_HINT}"
     assert error_of(read_yaml, tmp_path / "\x1b[31m.yaml") == rf"{tmp_path}/\x1b[31m.yaml: no such file; {CONFIG_HINT}"

@@ -36,10 +36,6 @@ def test_a_class_without_a_text_leaves_the_others_their_weights() -> None:
     np.testing.assert_allclose(weights, compute_sample_weight("balanced", LABELS) * 5 / 6, rtol=1e-6)
 
 
-def test_without_weights_every_text_counts_one() -> None:
-    assert (loss_weights("none", one_hot(LABELS, 5)) == np.ones(211, np.float32)).all()
-
-
 def test_a_text_of_several_classes_has_the_mean_of_their_weights() -> None:
     targets = np.array([[1, 0], [1, 0], [0.5, 0.5], [0.25, 0.75]], dtype=np.float32)  # 2.75 texts of one class, 1.25 of the other
     first, second = 4 / (2 * 2.75), 4 / (2 * 1.25)

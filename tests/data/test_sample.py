@@ -13,7 +13,6 @@ from mha_cli.config.settings import SampleData
 from mha_cli.data import sample
 from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.sample import SampleTexts
-from mha_cli.errors import MhaError
 
 if TYPE_CHECKING:
     pass
@@ -38,26 +37,22 @@ def test_seed_0_is_what_it_was() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("num_texts", "num_train", "num_test", "num_twins"),
-    [(200, 200, 50, 34), (201, 200, 50, 34), (6000, 6000, 1500, 1000), (20_000, 20_000, 5000, 3334)],
-)
+@pytest.mark.parametrize(("num_texts", "num_train", "num_test", "num_twins"), [(201, 200, 50, 34), (20_000, 20_000, 5000, 3334)])
 def test_sizes_and_balance(num_texts: int, num_train: int, num_test: int, num_twins: int) -> None:
     for split, size in (("train", num_train), ("test", num_test), ("twins", num_twins)):
         labels = Counter(review.label for review in source(num_texts).read(split))
         assert labels == {"neg": size // 2, "pos": size // 2}
 
 
-@pytest.mark.parametrize("num_texts", [6000, 20_000])
-def test_no_review_occurs_twice(num_texts: int) -> None:
-    reviews = source(num_texts)
+def test_no_review_occurs_twice() -> None:
+    reviews = source(20_000)
     texts = [review.text for review in chain(reviews.read("train"), reviews.read("test"))]
     assert len(texts) == len(set(texts))
 
 
 def test_the_largest_setting_works() -> None:
     reviews = source(1_000_000)
-    assert all(next(reviews.read(split)).text for split in reviews.splits)
+    assert next(reviews.read("train")).text
 
 
 @pytest.mark.parametrize("split", ["train", "test"])
@@ -99,18 +94,6 @@ def test_training_meets_every_part_often() -> None:
         assert min(counts.values()) > 90
 
 
-def test_no_clause_of_the_test_split_occurs_in_training() -> None:
-    """Openings and closings are shared on purpose; the sentence part that carries the opinion is not."""
-    train, test = (
-        {
-            review.text.removeprefix(plan.opening).removesuffix(plan.closing).strip().lower()
-            for plan, review in source().read_with_plans(split)
-        }
-        for split in ("train", "test")
-    )
-    assert train.isdisjoint(test)
-
-
 def test_reviews_are_short_sentences() -> None:
     for review in source().read("train"):
         assert 6 <= len(tokens(review.text)) <= 40
@@ -126,9 +109,3 @@ def test_tables_keep_what_the_split_relies_on() -> None:
     assert len(sample.POSITIVE) == len(sample.NEGATIVE) == len({*sample.POSITIVE, *sample.NEGATIVE}) // 2
     # Whether the true adjective comes first or second must not be a giveaway.
     assert sum(row.index("{x}") < row.index("{y}") for row in sample.CONTRASTS) in {7, 8}
-
-
-def test_unknown_split_is_refused_at_once() -> None:
-    with pytest.raises(MhaError) as caught:
-        source().read("a\nb")
-    assert str(caught.value) == r"the sample reviews have no split 'a\nb'; choose from test, train, twins"

@@ -94,8 +94,7 @@ def error_of(*, exit_code: int = EXIT_USAGE, **values: object) -> str:
 def test_reviews_of_a_prepared_set(tiny_dir: Path) -> None:
     told: list[str] = []
     source = TfdsTexts(settings(data_dir=str(tiny_dir)), told.append)
-    assert source.name == "tiny_reviews"
-    assert source.splits == ("train", "test", "extra")
+    assert (source.name, source.splits) == ("tiny_reviews", ("train", "test", "extra"))
     assert source.class_names == ("neg", "pos", "mixed")
     reviews = list(source.read("train"))
     expected = [LabelledText(f"train {number}", ["neg", "pos", "mixed"][number % 3]) for number in range(NUM_TINY)]
@@ -115,9 +114,7 @@ def test_splits_are_those_of_the_config_first(tiny_dir: Path) -> None:
 
 def test_unlabelled_texts_are_those_of_the_named_split(tiny_dir: Path) -> None:
     source = TfdsTexts(settings(data_dir=str(tiny_dir), unlabelled_split="extra"))
-    texts = source.unlabelled()
-    assert texts is not None
-    assert list(texts) == ["extra 0", "extra 1", "caf\ufffd \0 ☃", "extra 3", "extra 4"]
+    assert list(source.unlabelled() or ()) == ["extra 0", "extra 1", "caf\ufffd \0 ☃", "extra 3", "extra 4"]
     assert TfdsTexts(settings(data_dir=str(tiny_dir))).unlabelled() is None
 
 
@@ -202,29 +199,22 @@ def test_data_folder_that_is_not_there(tmp_path: Path, monkeypatch: pytest.Monke
 # Damage
 
 
-@pytest.mark.parametrize(
-    ("damage", "expected"),
-    [
-        ("remove", "No such file or directory"),
-        ("empty", "Input dataset was expected to contain 7 elements but contained only 0 elements."),
-    ],
-)
-def test_files_that_cannot_be_read(tiny_dir: Path, tmp_path: Path, damage: str, expected: str) -> None:
+def test_files_that_cannot_be_read(tiny_dir: Path, tmp_path: Path) -> None:
     shutil.copytree(tiny_dir, tmp_path / "copy")
     version = tmp_path / "copy" / TINY_VERSION
     (records,) = version.glob("*-test.tfrecord*")
-    records.unlink()
-    if damage != "remove":
-        records.write_bytes(b"")
     source = TfdsTexts(settings(data_dir=str(tmp_path / "copy")))
-    with pytest.raises(MhaError) as raised:
-        list(source.read("test"))
-    assert raised.value.exit_code == EXIT_FAILURE
-    message = str(raised.value)
-    assert message.startswith("tiny_reviews: the split test cannot be read: ")
-    assert expected in message
-    assert "{{" not in message and "[Op" not in message
-    assert message.endswith(f"; remove {version}, and fetch or copy the set again")
+    records.write_bytes(b"")
+    for expected in ("Input dataset was expected to contain 7 elements but contained only 0 elements.", "No such file or directory"):
+        with pytest.raises(MhaError) as raised:
+            list(source.read("test"))
+        assert raised.value.exit_code == EXIT_FAILURE
+        message = str(raised.value)
+        assert message.startswith("tiny_reviews: the split test cannot be read: ")
+        assert expected in message
+        assert "{{" not in message and "[Op" not in message
+        assert message.endswith(f"; remove {version}, and fetch or copy the set again")
+        records.unlink(missing_ok=True)
 
 
 def test_a_folder_that_names_a_module_imports_nothing(tiny_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,22 +305,16 @@ def test_a_failure_halfway_can_be_tried_again(made_builder: Any, tmp_path: Path,
     assert len(list(TfdsTexts(settings(**values)).read("train"))) == 3
 
 
-@pytest.mark.parametrize(("answer", "is_prepared"), [(200, True), (404, True), (None, False)])
-def test_a_server_that_answers_is_enough(
-    answer: int | None, is_prepared: bool, made_builder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("answer", [404, None])
+def test_a_server_that_answers_is_enough(answer: int | None, made_builder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def urlopen(request: Request, timeout: float) -> io.BytesIO:
         assert (request.full_url, request.get_method()) == ("http://there.test/1", "HEAD")
-        if answer is None:
-            raise TimeoutError("timed out")
-        if answer != 200:
-            raise HTTPError(request.full_url, answer, "", Message(), None)
-        return io.BytesIO()
+        raise HTTPError(request.full_url, answer, "", Message(), None) if answer else TimeoutError("timed out")
 
     monkeypatch.setattr("mha_cli.data.tfds.urlopen", urlopen)
     monkeypatch.setattr(made_builder, "url_infos", dict.fromkeys(["gs://bucket/file", "http://there.test/1", "http://other.test/2"]))
     values = {"name": "made_reviews", "data_dir": str(tmp_path)}
-    if is_prepared:
+    if answer:
         assert len(list(TfdsTexts(settings(**values)).read("train"))) == 3
     else:
         assert "timed out" in error_of(exit_code=EXIT_FAILURE, **values)

@@ -50,23 +50,21 @@ def test_what_is_appended_after_reading_is_there_too() -> None:
     assert store[1:2].tolist() == [6]
 
 
-@pytest.mark.parametrize("width", [1, 7])
-def test_rows_come_back_as_rows(width: int) -> None:
-    rows = np.random.default_rng(width).integers(0, 2**31, (1009, width)).astype(np.int32)
+def test_rows_come_back_as_rows() -> None:
+    rows = np.random.default_rng(7).integers(0, 2**31, (1009, 7)).astype(np.int32)
     store = TokenStore()
     for start, stop in ((0, 3), (3, 3), (3, 1000), (1000, 1009)):
         store.append(rows[start:stop])
     assert len(store) == 1009
     for start, stop in ((0, 3), (2, 2), (None, None), (999, None), (-5, -1), (2000, 3000)):
         np.testing.assert_array_equal(store[start:stop], rows[start:stop])
-    assert store[5:5].shape == (0, width)
+    assert store[5:5].shape == (0, 7)
 
 
 def test_no_file_is_left_where_others_could_see_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     store = store_of(list(range(50_000)))
-    assert store[49_999:].tolist() == [49_999]
-    assert list(tmp_path.iterdir()) == []
+    assert (store[49_999:].tolist(), list(tmp_path.iterdir())) == ([49_999], [])
 
 
 def test_what_the_system_gives_in_pieces_comes_whole(monkeypatch: pytest.MonkeyPatch) -> None:

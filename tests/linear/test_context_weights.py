@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from mha_cli.config.settings import LinearConfig
@@ -13,6 +15,9 @@ from mha_cli.linear.context_weights import learn_context_weights
 from mha_cli.linear.features import ngrams_of
 from mha_cli.linear.stacking import Stack
 from tests.reviews import encoded, weights_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 VERDICT, PLOT = 2, 3
 """The words beside an opinion that counts, and beside one that does not."""
@@ -33,6 +38,17 @@ def reviews_with_two_opinions(num_texts: int) -> tuple[list[list[int]], list[int
     return reviews, labels
 
 
+def learnt_from(
+    reviews: list[list[int]], labels: list[int], logits_of: Callable[[npt.NDArray[np.int64]], npt.ArrayLike], linear: LinearConfig
+) -> npt.NDArray[np.float32]:
+    """The context weights where the logits of a word's n-grams are ``logits_of`` the words."""
+    whole = encoded(reviews, labels)
+    ngrams = ngrams_of(whole, linear)
+    logits_EU = np.asarray(logits_of(np.concatenate(reviews)[ngrams.tokens]), np.float32)
+    start = Stack(0.0, 1.5, np.zeros(logits_EU.shape[1], np.float32))
+    return learn_context_weights(whole, ngrams, logits_EU, start, linear, WORDS, seed=0)
+
+
 def loss_by_hand(reviews: list[list[int]], labels: list[int], scores: dict[int, float], start: Stack, context_weights: np.ndarray) -> float:
     """Mean cross-entropy of reviews of words alone."""
     losses = []
@@ -49,13 +65,7 @@ def test_it_is_learnt_around_which_words_opinions_count(ending: int, monkeypatch
     monkeypatch.setattr(module, "EPOCHS", 30)
     reviews, labels = reviews_with_two_opinions(400)
     linear = LinearConfig(max_ngram=2, buckets=BUCKETS, end_decay=ending, context_windows=[1])
-    whole = encoded(reviews, labels)
-    ngrams = ngrams_of(whole, linear)
-    words = np.array([word for review in reviews for word in review])
-    opinions = np.select([words == GOOD, words == BAD], [1.0, -1.0], 0.0).astype(np.float32)
-    logits_EU = opinions[ngrams.tokens][:, None]
-    start = Stack(0.0, 1.5, np.zeros(1, np.float32))
-    context_weights = learn_context_weights(whole, ngrams, logits_EU, start, linear, WORDS, seed=0)
+    context_weights = learnt_from(reviews, labels, lambda words: 1.0 * (words == GOOD)[:, None] - (words == BAD)[:, None], linear)
     assert context_weights.shape == (WORDS, 1)
     assert context_weights[VERDICT, 0] > 0.5 > -0.5 > context_weights[PLOT, 0]
     assert not context_weights[[0, 1]].any()  # padding and a word that never comes
@@ -77,7 +87,7 @@ def test_the_loss_that_falls_is_that_of_the_formula() -> None:
     learnt = learn_context_weights(whole, ngrams, table[ngrams.buckets][:, None], start, linear, WORDS, seed=0)
     before, after = (loss_by_hand(reviews, labels, by_bucket, start, context_weights) for context_weights in (none, learnt))
     assert after < before
-    for word in (VERDICT, PLOT):  # a step further the same way helps, or hardly harms
+    for word in (VERDICT, PLOT):
         nudged = learnt.copy()
         nudged[word] *= 0.5
         assert loss_by_hand(reviews, labels, by_bucket, start, nudged) > after
@@ -86,19 +96,12 @@ def test_the_loss_that_falls_is_that_of_the_formula() -> None:
 def test_scores_that_say_nothing_teach_nothing() -> None:
     reviews, labels = reviews_with_two_opinions(50)
     linear = LinearConfig(max_ngram=1, buckets=BUCKETS, context_windows=[2, 5])
-    whole = encoded(reviews, labels)
-    ngrams = ngrams_of(whole, linear)
-    nothing = np.zeros((len(ngrams.buckets), 1), np.float32)
-    context_weights = learn_context_weights(whole, ngrams, nothing, Stack(0.0, 1.0, np.zeros(1, np.float32)), linear, WORDS, seed=0)
+    context_weights = learnt_from(reviews, labels, lambda words: np.zeros((len(words), 1)), linear)
     np.testing.assert_array_equal(context_weights, np.zeros((WORDS, 2), np.float32))
 
 
 def test_many_classes() -> None:
     reviews, labels = reviews_with_two_opinions(200)
     linear = LinearConfig(max_ngram=1, buckets=BUCKETS, context_windows=[1])
-    whole = encoded(reviews, labels)
-    ngrams = ngrams_of(whole, linear)
-    words = np.array([word for review in reviews for word in review])[ngrams.tokens]
-    logits_EU = np.stack([words == BAD, words == GOOD, np.zeros(len(words))], axis=1).astype(np.float32)
-    context_weights = learn_context_weights(whole, ngrams, logits_EU, Stack(0.0, 2.0, np.zeros(3, np.float32)), linear, WORDS, seed=0)
+    context_weights = learnt_from(reviews, labels, lambda words: words[:, None] == [BAD, GOOD, -1], linear)
     assert context_weights[VERDICT, 0] > 0 > context_weights[PLOT, 0]

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 BUCKETS, WORDS = 128, 31
 
+pytestmark = pytest.mark.usefixtures("untraced")
+
 
 def random_reviews(num_texts: int, num_classes: int) -> tuple[list[list[int]], npt.NDArray[np.int32]]:
     """Reviews of words 10 to 29, with a word of their class, 2 to 4, somewhere among them."""
@@ -77,16 +79,14 @@ def test_two_classes_are_told_apart() -> None:
     assert fitted.table[bucket([2], 4096), 0] == fitted.table.min() < -0.5
 
 
-@pytest.mark.parametrize("windows", [[], [2]])
-def test_a_class_that_never_occurs_scores_nothing(windows: list[int]) -> None:
+def test_a_class_that_never_occurs_scores_nothing() -> None:
     reviews, labels = random_reviews(40, 2)
-    table = fit(reviews, labels, settings(2, context_windows=windows), num_classes=3).table
+    table = fit(reviews, labels, settings(2, context_windows=[2]), num_classes=3).table
     assert np.isfinite(table).all()
-    assert (table[:, 2] == 0).all()
-    assert (table[:, :2] != 0).any(axis=0).all()
-    nothing = fit(reviews, np.ones(40, np.int32), settings(2, context_windows=windows))
-    assert not nothing.table.any()
-    assert nothing.context_weights is None or not nothing.context_weights.any()
+    assert (table != 0).any(axis=0).tolist() == [True, True, False]
+    nothing = fit(reviews, np.ones(40, np.int32), settings(2, context_windows=[2]))
+    assert nothing.context_weights is not None
+    assert not (nothing.table.any() or nothing.context_weights.any())
 
 
 def test_windows_leave_the_table_as_it_is() -> None:
@@ -139,11 +139,10 @@ def test_of_too_many_reviews_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> 
     assert fitted[-1].tokens[:].tolist() == [token_id for review in reviews[:30] for token_id in review]  # not too many: all, in order
 
 
-@pytest.mark.parametrize("windows", [[], [2]])
-def test_refitted_on_the_validation_part_too(windows: list[int]) -> None:
+def test_refitted_on_the_validation_part_too() -> None:
     """Word 30 and its class stand in the validation part alone."""
     reviews, labels = random_reviews(60, 2)
-    config = Config(linear=settings(1, context_windows=windows), seed=5)
+    config = Config(linear=settings(1, context_windows=[2]), seed=5)
     data = prepared(config, encoded(reviews, list(labels)), encoded([[30, 10], [30, 11]] * 5, [1] * 10), 2)
     first = fit_linear_model(config, data, lambda _: None)
     refitted = refit_linear_model(config, data, first, lambda _: None)
@@ -170,15 +169,7 @@ def test_classes_count_alike_where_they_are_to() -> None:
     assert said[0] < 0 < said[1]
 
 
-@pytest.mark.parametrize(
-    ("windows", "characters", "most"),
-    [
-        ([], 0, 99),
-        pytest.param([2, 5], 0, 99, marks=pytest.mark.exhaustive),
-        ([2], 8, 99),
-        pytest.param([2], 0, 40, marks=pytest.mark.exhaustive),
-    ],
-)
+@pytest.mark.parametrize(("windows", "characters", "most"), [([], 0, 40), ([2, 5], 8, 99)])
 def test_cross_fitted_scores_come_from_tables_that_do_not_know_the_review(
     windows: list[int], characters: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,14 +15,14 @@ from mha_cli.runtime.metrics import mean_loss_and_accuracy
 Floats = npt.NDArray[np.float32]
 
 
-def two_readers(num_classes: int, num_texts: int = 500) -> tuple[Floats, Floats, npt.NDArray[np.int32]]:
-    """Logits and scores that both tell a little of the class, with an offset a unit, and the classes."""
+def readers_of(num_classes: int, with_linear: bool, num_texts: int = 500) -> tuple[Floats, Floats | None, npt.NDArray[np.int32]]:
+    """Logits of an encoder and a linear model that both tell a little of the class, with an offset for each unit, and the classes."""
     rng = np.random.default_rng(num_classes)
     labels = rng.integers(0, num_classes, num_texts)
     of_unit = np.eye(num_classes)[labels][:, -1:] if num_classes == 2 else np.eye(num_classes)[labels]
     encoder = 2 * rng.normal(size=of_unit.shape) + 2 * of_unit + rng.normal(size=of_unit.shape[1])
     scores = rng.normal(size=of_unit.shape) + of_unit
-    return encoder.astype(np.float32), scores.astype(np.float32), labels.astype(np.int32)
+    return encoder.astype(np.float32), scores.astype(np.float32) if with_linear else None, labels.astype(np.int32)
 
 
 def loss_of(x: npt.NDArray[Any], encoder: Floats, scores: Floats | None, labels: npt.NDArray[np.int32]) -> float:
@@ -42,48 +42,32 @@ def weights_of(stack: Stack) -> npt.NDArray[np.float64]:
     return np.array([stack.encoder_weight, stack.linear_weight, *stack.bias])
 
 
-def readers_of(num_classes: int, with_linear: bool, num_texts: int = 500) -> tuple[Floats, Floats | None, npt.NDArray[np.int32]]:
-    encoder, scores, labels = two_readers(num_classes, num_texts)
-    return encoder, scores if with_linear else None, labels
-
-
+@pytest.mark.parametrize("num_texts", [5, 500])  # few texts leave the weights near the usual ones, many decide them
 @pytest.mark.parametrize("with_linear", [True, False])
-@pytest.mark.parametrize("num_classes", [2, 3, 7])
-def test_the_weights_are_those_of_another_optimizer(num_classes: int, with_linear: bool) -> None:
-    readers = readers_of(num_classes, with_linear)
+@pytest.mark.parametrize("num_classes", [2, 7])
+def test_the_weights_are_those_of_another_optimizer(num_classes: int, with_linear: bool, num_texts: int) -> None:
+    readers = readers_of(num_classes, with_linear, num_texts)
     start = np.zeros(1 + with_linear + readers[0].shape[1])
     found = minimize(loss_of, start, args=readers, method="Powell", options={"xtol": 1e-6, "ftol": 1e-12, "maxiter": 5000}).x
-    assert np.abs(found[1 + with_linear :]).max() > 0.1
     weights = weights_of(fit_stack(*readers))
     assert with_linear or weights[1] == 0
     np.testing.assert_allclose(weights if with_linear else np.delete(weights, 1), found, atol=5e-3)
 
 
 @pytest.mark.parametrize("num_classes", [2, 5])
-def test_few_reviews_leave_the_weights_as_usual_and_many_decide_them(num_classes: int) -> None:
-    """Scores that tell nothing: five reviews cannot tell, five thousand can."""
-    usual = np.array([*USUAL_WEIGHTS, *[0.0] * (1 if num_classes == 2 else num_classes)])
-    encoder, _, labels = two_readers(num_classes, 5000)
-    noise = np.random.default_rng(0).normal(size=encoder.shape).astype(np.float32)
-    away = [np.abs(weights_of(fit_stack(encoder[:n], 0.5 * noise[:n], labels[:n])) - usual) for n in (5, 5000)]
-    assert (away[0][:2] < SPREADS).all()
-    assert away[1][1] > 2 * SPREADS[1]
-
-
-@pytest.mark.parametrize("num_classes", [2, 5])
 def test_an_encoder_that_is_too_sure_and_leans_to_a_class(num_classes: int) -> None:
-    """Labels come as often as a third of its logits says, without their shift: five reviews tell little of that, five thousand all."""
+    """Labels come as often as a third of its logits says, without their shift."""
     rng = np.random.default_rng(5)
     shift = rng.normal(size=1 if num_classes == 2 else num_classes)
     said = 3 * rng.normal(0.0, 0.8, (5000, len(shift))) + shift
     labels = np.array([rng.choice(num_classes, p=row) for row in probabilities_of((said - shift) / 3)], np.int32)
     encoder = said.astype(np.float32)
-    few, many = (fit_stack(encoder[:n], None, labels[:n]) for n in (5, 5000))
-    assert few.encoder_weight > many.encoder_weight
-    assert np.abs(few.bias).max() < min(SHIFT_SPREAD, np.abs(many.bias).max())
-    assert many.encoder_weight == pytest.approx(1 / 3, rel=0.06)
-    np.testing.assert_allclose(many.bias - many.bias.mean() * (num_classes > 2), -(shift - shift.mean() * (num_classes > 2)) / 3, atol=0.08)
-    before, after = (mean_loss_and_accuracy(probabilities_of(logits), labels) for logits in (encoder, many.logits(encoder)))
+    stack = fit_stack(encoder, None, labels)
+    assert stack.encoder_weight == pytest.approx(1 / 3, rel=0.06)
+    np.testing.assert_allclose(
+        stack.bias - stack.bias.mean() * (num_classes > 2), -(shift - shift.mean() * (num_classes > 2)) / 3, atol=0.08
+    )
+    before, after = (mean_loss_and_accuracy(probabilities_of(logits), labels) for logits in (encoder, stack.logits(encoder)))
     assert after[0] < before[0]
     assert after[1] > before[1]
 
