@@ -23,6 +23,7 @@ from mha_cli.config.settings import LinearConfig
 from mha_cli.data.sample import SampleTexts
 from tests.checkpoints import small_checkpoint_file
 from tests.cli.command import run_here
+from tests.training.numpy_trainer import in_numpy
 
 REVIEWS = list(SampleTexts(settings.SampleData(num_texts=300)).read("train"))
 TEXTS, LABELS = [review.text for review in REVIEWS], [review.label for review in REVIEWS]
@@ -190,6 +191,12 @@ def test_a_setting_that_is_none(config: Any, given: dict[str, Any], message: str
         mha.train(config, TEXTS, LABELS, **given)
 
 
+@pytest.fixture
+def _trained_in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_numpy(monkeypatch.setattr)
+
+
+@pytest.mark.usefixtures("_trained_in_numpy")
 def test_whole_numbers_with_a_point_are_the_classes_of_those_without() -> None:
     """What pandas makes of them where a column has a gap."""
     kinds = [float, np.float32, int]
@@ -199,6 +206,7 @@ def test_whole_numbers_with_a_point_are_the_classes_of_those_without() -> None:
     assert mha.evaluate(model, TEXTS[:60], [float(label) for label in labels]).num_texts == 60
 
 
+@pytest.mark.usefixtures("_trained_in_numpy")
 def test_half_a_surrogate_pair_is_replaced(tmp_path: Path) -> None:
     texts, labels = ([f"{word} caf\udce9" for word in words[:60]] for words in (TEXTS, LABELS))
     model = mha.train("text", texts, labels, output=tmp_path / "run", **SMALL | {"epochs": 1})

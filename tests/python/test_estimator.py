@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mha_cli import MHAClassifier, MhaError
 from mha_cli.config.settings import SampleData
 from mha_cli.data.sample import SampleTexts
+from tests.training.numpy_trainer import in_numpy
 
 REVIEWS = list(SampleTexts(SampleData(num_texts=200)).read("train"))[:120]
 TEXTS, LABELS = [review.text for review in REVIEWS], np.array([review.label for review in REVIEWS])
@@ -28,7 +30,14 @@ SCORED = {**SMALL, "linear": {"max_ngram": 2}}
 
 
 @pytest.fixture(scope="module")
-def fitted() -> MHAClassifier:
+def trained_in_numpy() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        in_numpy(patch.setattr)
+        yield
+
+
+@pytest.fixture(scope="module")
+def fitted(trained_in_numpy: None) -> MHAClassifier:
     return MHAClassifier(**SMALL).fit(TEXTS, LABELS)
 
 
@@ -81,9 +90,8 @@ def test_it_is_a_classifier(fitted: MHAClassifier) -> None:
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).predict_proba(TEXTS), fitted.predict_proba(TEXTS))
 
 
-@pytest.mark.parametrize(
-    "numbers", [[10, 9], pytest.param([2.0, -1.0], marks=pytest.mark.process), pytest.param([True, False], marks=pytest.mark.process)]
-)
+@pytest.mark.usefixtures("trained_in_numpy")
+@pytest.mark.parametrize("numbers", [[10, 9], [2.0, -1.0], [True, False]])
 def test_labels_keep_their_type(numbers: list[Any]) -> None:
     labels = np.array([numbers[label == "neg"] for label in LABELS])
     model = MHAClassifier(**SCORED).fit(TEXTS, labels)
