@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import pytest
-from scipy.sparse import csr_matrix
-from sklearn.svm import LinearSVC
 
 from mha_cli.config.settings import Config, LinearConfig
-from mha_cli.linear import ngram_embeddings, one_vs_rest
-from mha_cli.linear.features import NgramEmbeddings, Ngrams, ngrams_of
+from mha_cli.linear import ngram_embeddings
+from mha_cli.linear.features import Ngrams, ngrams_of
 from mha_cli.linear.fit import cross_fit_linear_model, fit_linear_model
 from mha_cli.linear.ngram_embeddings import batch_loss, learn_ngram_embeddings
-from mha_cli.linear.one_vs_rest import Examples, Regularization, feature_weights, fit_one_vs_rest
 from tests.linear.test_fit import prepared
 from tests.reviews import bucket, encoded
 
@@ -102,31 +99,6 @@ def test_rare_ngrams_have_none(texts: list[list[int]]) -> None:
     assert found is not None
     assert found.buckets.tolist() == [7]
     np.testing.assert_array_equal(found.of(np.array([0, 5, 7, 9])), [np.zeros(64), np.zeros(64), found.table[0], np.zeros(64)])
-
-
-@pytest.mark.parametrize("num_classes", [2, 3])
-def test_one_table_holds_scores_of_ngrams_and_of_their_embeddings(num_classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(one_vs_rest, "TOLERANCE", 1e-8)
-    rng, regularization = np.random.default_rng(0), Regularization(c=2.5, scale=1.7)
-    labels = rng.integers(0, num_classes, 61).astype(np.int32)
-    features = np.where(rng.random((61, 23)) < 0.3, rng.uniform(0.1, 1, (61, 23)), 0).astype(np.float32)
-    features[np.arange(61), labels] = 0.9
-    features[:, 11] = 0  # stands in texts without labels alone
-    known = NgramEmbeddings(np.array([0, 2, 3, 11, 17]), rng.normal(size=(5, 7)).astype(np.float32))
-    model = fit_one_vs_rest(Examples(csr_matrix(features), labels, num_classes, np.ones(61, np.float32), known), regularization)
-
-    weighed = features[:, np.arange(23) != 11]
-    weighed = weighed * feature_weights(csr_matrix(weighed), labels, num_classes)
-    weighed /= np.sqrt((weighed**2).sum(axis=1).mean())
-    sums = features[:, known.buckets] @ known.table
-    sums -= sums.mean(axis=0)
-    sums /= np.sqrt((sums**2).sum(axis=1).mean())
-    for number, class_id in enumerate([1] if num_classes == 2 else range(num_classes)):
-        theirs = LinearSVC(C=2.5, dual=True, tol=1e-10, max_iter=1_000_000, random_state=0)
-        theirs.fit(np.hstack([weighed, sums]), labels == class_id)
-        ours = features @ model.table[:, number] + model.bias[number]
-        np.testing.assert_allclose(ours, 1.7 * theirs.decision_function(np.hstack([weighed, sums])), atol=2e-4)
-    assert model.table[11].any()
 
 
 def test_a_word_that_no_label_knows_is_judged_by_the_company_it_keeps() -> None:

@@ -12,6 +12,7 @@ from scipy.sparse import csr_matrix
 from sklearn.svm import LinearSVC
 
 from mha_cli.linear import one_vs_rest
+from mha_cli.linear.features import NgramEmbeddings
 from mha_cli.linear.one_vs_rest import Coefficients, Examples, Regularization, feature_weights, fit_one_vs_rest, log_odds_ratios
 
 REVIEWS, BUCKETS = 61, 23
@@ -34,9 +35,11 @@ def random_features(num_classes: int, num_texts: int = REVIEWS, seed: int = 0) -
     return features.astype(np.float32), labels
 
 
-def fit(features: Any, labels: Classes, num_classes: int, weights: Floats | None = None) -> Coefficients:
+def fit(
+    features: Any, labels: Classes, num_classes: int, weights: Floats | None = None, embeddings: NgramEmbeddings | None = None
+) -> Coefficients:
     weights = np.ones(len(labels), np.float32) if weights is None else weights
-    return fit_one_vs_rest(Examples(csr_matrix(features), labels, num_classes, weights), REGULARIZATION)
+    return fit_one_vs_rest(Examples(csr_matrix(features), labels, num_classes, weights, embeddings), REGULARIZATION)
 
 
 def ratios_by_hand(features: Floats, labels: Classes, class_id: int, num_classes: int) -> list[float]:
@@ -74,24 +77,30 @@ def test_weights_and_ratios_are_those_of_the_formulas(num_classes: int) -> None:
     np.testing.assert_allclose(found, weights_by_hand(features, labels, num_classes), rtol=1e-6)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("num_classes", [2, 3, 5])
-def test_scores_are_those_of_another_solver(num_classes: int, weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("weighted", "embedded"), [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_scores_are_those_of_another_solver(num_classes: int, weighted: bool, embedded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(one_vs_rest, "TOLERANCE", 1e-8)
     features, labels = random_features(num_classes)
-    weights = np.random.default_rng(1).uniform(0.2, 3, REVIEWS).astype(np.float32) if weighted else None
-    model = fit(features, labels, num_classes, weights)
+    rng = np.random.default_rng(1)
+    weights = rng.uniform(0.2, 3, REVIEWS).astype(np.float32) if weighted else None
+    known = NgramEmbeddings(np.array([0, 2, 3, UNUSED, 17]), rng.normal(size=(5, 7)).astype(np.float32)) if embedded else None
+    model = fit(features, labels, num_classes, weights, known)
     units = [1] if num_classes == 2 else range(num_classes)
     assert (model.table.shape, model.table.dtype, model.bias.dtype) == ((BUCKETS, len(units)), np.float32, np.float32)
     scale = np.insert(weights_by_hand(np.delete(features, UNUSED, axis=1), labels, num_classes), UNUSED, 0.0)
     weighed = features * scale
     weighed /= np.sqrt((weighed**2).sum(axis=1).mean())
+    if known:
+        sums = features[:, known.buckets] @ known.table
+        sums -= sums.mean(axis=0)
+        weighed = np.hstack([weighed, sums / np.sqrt((sums**2).sum(axis=1).mean())])
     for unit, class_id in enumerate(units):
         theirs = LinearSVC(C=REGULARIZATION.c, dual=True, tol=1e-10, max_iter=1_000_000, random_state=0)
         theirs.fit(weighed, labels == class_id, weights)
         ours = features @ model.table[:, unit] + model.bias[unit]
         np.testing.assert_allclose(ours, REGULARIZATION.scale * theirs.decision_function(weighed), atol=2e-4)
-    assert not model.table[UNUSED].any()
+    assert model.table[UNUSED].any() == embedded  # its embedding, learnt from texts without labels, tells its weight
 
 
 def test_the_solver_stops_where_more_would_tell_nothing_new(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,12 +134,10 @@ def test_a_class_of_no_text_or_of_every_text_scores_the_margin(present: tuple[in
         assert (model.table[:, class_id].any(), model.bias[class_id] == margin) == (learnt, not learnt)
 
 
-@pytest.mark.parametrize("class_id", [0, 1])
-def test_of_two_classes_one_alone_scores_the_margin(class_id: int) -> None:
-    features, _ = random_features(2)
-    model = fit(features, np.full(REVIEWS, class_id, np.int32), 2)
-    assert not model.table.any()
-    assert model.bias == np.float32(REGULARIZATION.scale * (1 if class_id else -1))
+def test_of_two_classes_one_alone_scores_the_margin() -> None:
+    for class_id, side in ((0, -1), (1, 1)):
+        model = fit(random_features(2)[0], np.full(REVIEWS, class_id, np.int32), 2)
+        assert (model.table.any(), model.bias) == (False, np.float32(REGULARIZATION.scale * side))
 
 
 def test_reviews_without_a_feature_teach_nothing() -> None:
