@@ -26,15 +26,11 @@ def test_recipes_by_name() -> None:
         assert find_config(name).samefile(ROOT / "configs" / f"{name}.yaml")
 
 
-@pytest.mark.parametrize("given", ["./sample", "sample.yaml", "mine/sample", "nowhere.yaml", "/x", "."])
-def test_a_path_names_a_file(given: str) -> None:
-    assert find_config(given) == Path(given)
-
-
-def test_a_word_that_names_a_file() -> None:
+def test_paths_and_words_that_name_a_file() -> None:
     Path("settings").touch()
     Path("imdb").touch()
-    assert find_config("settings") == Path("settings")
+    for given in ("./sample", "sample.yaml", "mine/sample", ".", "settings"):
+        assert find_config(given) == Path(given)
     assert find_config("imdb") == RECIPES / "imdb.yaml"
 
 

@@ -87,14 +87,7 @@ def test_parquet_and_folders() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "found"),
-    [
-        (("note", None), ("note", "label")),
-        ((None, "text"), ("note", "text")),
-        (("2", "3"), ("text", "label")),
-        ((None, "2"), ("note", "text")),
-        (("gone", "label"), ("gone", "label")),
-    ],
+    ("given", "found"), [(("note", None), ("note", "label")), ((None, "2"), ("note", "text")), (("gone", "label"), ("gone", "label"))]
 )
 def test_columns_that_are_named_are_not_guessed(given: tuple[str | None, str | None], found: tuple[str, str]) -> None:
     Path("a.csv").write_text(table(["note", "text", "label"], [[f"n{text}" for text in LABELS], TEXTS, LABELS]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,16 +24,24 @@ from tests.errors import error_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
-def notes_of(folder: Path, rows: str, config: dict[str, Any] | None = None, **data: str | float) -> list[str]:
-    """What is noted while a table of these rows is prepared, without the folder."""
-    (folder / "train.csv").write_text(f"text,label\n{rows}", encoding="utf-8")
-    section = {"source": "files", "train": str(folder / "train.csv"), **data}
+pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
+
+
+def notes_of(rows: str, config: dict[str, Any] | None = None, **data: str | float) -> list[str]:
+    """The notes while a table of these rows is prepared."""
+    Path("train.csv").write_text(f"text,label\n{rows}", encoding="utf-8")
     lines: list[str] = []
+    section = {"source": "files", "train": "train.csv", **data}
     prepare(config_from_dict({"data": section, **(config or {})}, "test"), Callbacks(note=lines.append))
-    return [line.replace(f"{folder}/", "") for line in lines]
+    return lines
+
+
+def films(rows: str) -> FilesData:
+    """The section of a config for a file of these rows."""
+    Path("films.csv").write_text(f"text,label\n{rows}")
+    return FilesData(source="files", train="films.csv")
 
 
 ROWS = "fine,pos\nfine,pos\n\nfine,neg\ndull,neg\ngood,pos\nbad,neg\n,neg\n\n"
@@ -70,10 +79,10 @@ ODD = "train.csv, 7 texts; without a word: 1, repeated to the letter: 2, texts w
         ),
     ],
 )
-def test_likely_mistakes_in_training_and_test_data_are_noted(test: str | None, noted: list[str], tmp_path: Path) -> None:
+def test_likely_mistakes_in_training_and_test_data_are_noted(test: str | None, noted: list[str]) -> None:
     if test is not None:
-        (tmp_path / "test.csv").write_text(test)
-    assert notes_of(tmp_path, ROWS, test=str(tmp_path / "test.csv")) == [ODD, *noted, KNOWN]
+        Path("test.csv").write_text(test)
+    assert notes_of(ROWS, test="test.csv") == [ODD, *noted, KNOWN]
 
 
 UNKNOWN_WORDS = "".join(
@@ -92,16 +101,16 @@ TEXTS = [f"text {number},{'ab'[number % 2]}\n" for number in range(100)]
         (UNKNOWN_WORDS, ["100% of the words are not in the model's vocabulary: give more texts, or raise text.vocabulary_size"]),
     ],
 )
-def test_a_validation_part_whose_figures_mislead_is_noted(rows: str, noted: list[str], tmp_path: Path) -> None:
-    of_validation = [note for note in notes_of(tmp_path, rows, validation_share=0.1) if "validation part" in note]
+def test_a_validation_part_whose_figures_mislead_is_noted(rows: str, noted: list[str]) -> None:
+    of_validation = [note for note in notes_of(rows, validation_share=0.1) if "validation part" in note]
     assert of_validation == [f"train.csv, validation part: {note}" for note in noted]
 
 
 @pytest.mark.parametrize("read", [False, True])
-def test_texts_without_labels_that_nothing_reads_are_noted(read: bool, tmp_path: Path) -> None:
-    (tmp_path / "more.txt").write_text("a film\nanother\n")
+def test_texts_without_labels_that_nothing_reads_are_noted(read: bool) -> None:
+    Path("more.txt").write_text("a film\nanother\n")
     config = {"linear": {"buckets": 64, "ngram_embeddings": read}}
-    notes = notes_of(tmp_path, "fine film,pos\ndull film,neg\n" * 3, config, unlabelled=str(tmp_path / "more.txt"))
+    notes = notes_of("fine film,pos\ndull film,neg\n" * 3, config, unlabelled="more.txt")
     note = "train.csv: nothing reads the texts without labels; see training.distill_linear and linear.ngram_embeddings"
     assert (note in notes) is not read
 
@@ -119,12 +128,11 @@ LABELS = ["True", "TRUE", "True", "cafe\u0301", "caf\u00e9", "caf\u00e9", "bad",
         ),
     ],
 )
-def test_labels_that_look_like_mistakes_are_noted_by_every_command(labels: list[str], issues: str, tmp_path: Path) -> None:
-    notes = notes_of(tmp_path, "".join(f"a text {number},{label}\n" for number, label in enumerate(labels)))
+def test_labels_that_look_like_mistakes_are_noted_by_every_command(labels: list[str], issues: str) -> None:
+    notes = notes_of("".join(f"a text {number},{label}\n" for number, label in enumerate(labels)))
     assert notes[0] == f"train.csv, {len(labels)} texts; {issues}"
-    path = str(tmp_path / "train.csv")
-    config = config_from_dict({"data": {"source": "files", "train": path}}, "test")
-    assert profile_data([path]).texts.line() == issues == look_over(config).train.texts.line()
+    config = config_from_dict({"data": {"source": "files", "train": "train.csv"}}, "test")
+    assert profile_data(["train.csv"]).texts.line() == issues == look_over(config).train.texts.line()
 
 
 @pytest.mark.parametrize(
@@ -142,10 +150,10 @@ def test_spellings_are_shown_so_that_they_can_be_told_apart(labels: list[str], s
     assert found.partition("more than one way: ")[2][3:-1] == shown
 
 
-def test_classes_of_one_text_are_noted(tmp_path: Path) -> None:
+def test_classes_of_one_text_are_noted() -> None:
     rows = [*TEXTS[:20], *(f"one {number},rare{number}\n" for number in range(7))]
     single = "7 classes have a single text, which is learnt from and not validated with"
-    assert notes_of(tmp_path, "".join(rows)) == [f"train.csv: {single}: rare0, rare1, rare2, rare3, rare4 and 2 more"]
+    assert notes_of("".join(rows)) == [f"train.csv: {single}: rare0, rare1, rare2, rare3, rare4 and 2 more"]
 
 
 # For scoring
@@ -167,33 +175,27 @@ def test_a_validation_split_of_the_source_is_taken_as_it_is(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(("refit", "trained_on", "told"), [(False, "films", []), (True, "films", [LEARNT]), (True, "others", [OTHER])])
-def test_a_validation_part_that_the_scores_have_learnt_from_is_told(
-    refit: bool, trained_on: str, told: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "films.csv").write_text("text,label\n" + "superb,pos\ndreadful,neg\n" * 10)
+def test_a_validation_part_that_the_scores_have_learnt_from_is_told(refit: bool, trained_on: str, told: list[str]) -> None:
+    data = films("superb,pos\ndreadful,neg\n" * 10)
     checkpoint = small_checkpoint(linear={"max_ngram": 2, "buckets": 32})
     config = config_to_dict(checkpoint.config)
     config["training"]["refit_linear"] = refit
     config["data"] = {"source": "files", "train": f"{trained_on}.csv", "text_column": "text", "label_column": "label"}
     checkpoint = dataclasses.replace(checkpoint, config=config_from_dict(config, "test"))
     notes: list[str] = []
-    caveats = [
-        labelled_texts(checkpoint, FilesData(source="files", train="films.csv"), split, Callbacks(note=notes.append)).caveat
-        for split in ("train", "validation")
-    ]
+    caveats = [labelled_texts(checkpoint, data, split, Callbacks(note=notes.append)).caveat for split in ("train", "validation")]
     by_name = [TRAINED_ON] if trained_on == "films" else []
     assert notes == [*by_name, *told]
     assert caveats == [*(by_name or [""]), *(told or [""])]
-    labelled_texts(checkpoint, FilesData(source="files", train="films.csv"), "train", unseen=True)
+    labelled_texts(checkpoint, data, "train", unseen=True)
     with pytest.raises(MhaError, match=UNSEEN) if refit else nullcontext():
-        labelled_texts(checkpoint, FilesData(source="files", train="films.csv"), "validation", unseen=True)
+        labelled_texts(checkpoint, data, "validation", unseen=True)
 
 
-def test_decisions_are_noted_in_lines_that_a_terminal_does_not_break(tmp_path: Path) -> None:
+def test_decisions_are_noted_in_lines_that_a_terminal_does_not_break() -> None:
     rows = "".join(f"a splendid film {number},pos\na dreadful film {number},neg\n" for number in range(10))
     config = {"auto": True, "training": {"epochs": 3}, "model": {"max_ngram": 2}, "linear": {"max_ngram": 2}}
-    lines = notes_of(tmp_path, rows, config)
+    lines = notes_of(rows, config)
     lines = lines[lines.index("decided from them, where the config says nothing:") - 2 :]
     assert all(len(line) < 80 for line in lines)
     assert {line.split(":")[0] for line in lines} >= {"  data", "  text", "  model", "  training"}
@@ -201,25 +203,20 @@ def test_decisions_are_noted_in_lines_that_a_terminal_does_not_break(tmp_path: P
 
 
 @pytest.mark.parametrize(("words", "share"), [("der Film superb", None), ("der Film langweilig", "67%")])
-def test_most_words_are_unknown(words: str, share: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_most_words_are_unknown(words: str, share: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus, "CHUNK_TOKENS", 7)
-    (tmp_path / "films.csv").write_text("text,label\n" + f"{words},pos\n" * 40)
     notes: list[str] = []
-    labelled_texts(small_checkpoint(), FilesData(source="files", train="films.csv"), "train", Callbacks(note=notes.append))
-    told = (
-        f"films.csv, split train: {share} of the words are not in the model's vocabulary: was it trained on such texts, in this language?"
-    )
-    assert notes == ([told] if share else [])
+    labelled_texts(small_checkpoint(), films(f"{words},pos\n" * 40), "train", Callbacks(note=notes.append))
+    of_words = f"{share} of the words are not in the model's vocabulary: was it trained on such texts, in this language?"
+    assert notes == ([f"films.csv, split train: {of_words}"] if share else [])
 
 
 @pytest.mark.parametrize("split", ["test", "validation"])
 @pytest.mark.parametrize("source", ["files", "sample"])
-def test_labelled_reviews_are_found_again_in_their_source(source: str, split: str, tmp_path: Path) -> None:
+def test_labelled_reviews_are_found_again_in_their_source(source: str, split: str) -> None:
     rows = [(f"the film {number}", ("neg", "pos")[number % 2]) for number in range(40)]
-    (tmp_path / "films.csv").write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in rows))
-    path = str(tmp_path / "films.csv")
-    data = FilesData(source="files", train=path, test=path) if source == "files" else SampleData(num_texts=200)
+    of_files = films("".join(f"{text},{label}\n" for text, label in rows)).model_copy(update={"test": "films.csv"})
+    data = of_files if source == "files" else SampleData(num_texts=200)
     checkpoint = small_checkpoint()
     labelled = labelled_texts(checkpoint, data, split)
     numbers = [3, 0, 1]
@@ -228,25 +225,23 @@ def test_labelled_reviews_are_found_again_in_their_source(source: str, split: st
         assert labelled.texts.padded([number])[0].tolist() == tokens.tolist()
         assert checkpoint.class_names[labelled.texts.labels[number]] == placed.labelled.label
         if source == "files":
-            assert placed.file == path
+            assert placed.file == "films.csv"
             assert rows[(placed.line or 0) - 2] == placed.labelled[:2]
         else:
             assert placed.file == f"sample, split {'test' if split == 'test' else 'train'}"
     if source == "files":
-        (tmp_path / "films.csv").write_text("text,label\nthe film 0,neg\n")
-        expected = f"{path}: has become shorter since it was read; start again, and leave the data alone meanwhile"
+        films("the film 0,neg\n")
+        expected = "films.csv: has become shorter since it was read; start again, and leave the data alone meanwhile"
         assert error_of(located_texts, data, labelled, numbers) == expected
 
 
 @pytest.mark.parametrize(
     ("split", "expected"),
     [
-        ("train", "films.csv:3: the class is 'meh'; the model knows neg, pos"),
+        ("validation", "films.csv:3: the class is 'meh'; the model knows neg, pos"),
         (None, "the config names no test data; give --data FILE, or train again with --set data.test_share=0.2"),
         ("tset", 'no split "tset" in films.csv; choose from train'),
     ],
 )
-def test_what_cannot_be_scored(split: str | None, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "films.csv").write_text("text,label\n" + "a film,pos\na film,meh\n" * 2)
-    assert error_of(lambda: labelled_texts(small_checkpoint(), FilesData(source="files", train="films.csv"), split)) == expected
+def test_what_cannot_be_scored(split: str | None, expected: str) -> None:
+    assert error_of(labelled_texts, small_checkpoint(), films("a film,pos\na film,meh\n" * 2), split) == expected
