@@ -49,7 +49,7 @@ def read(path: str, text_column: str = "text", label_column: str = "label") -> l
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1) | st.text('a",\t\n\r; ', min_size=1)
 
 
-def encoded(form: str, rows: list[tuple[str, str]]) -> bytes:
+def in_format(form: str, rows: list[tuple[str, str]]) -> bytes:
     """A file of this format that holds labelled texts; carriage returns before line feeds in tables."""
     if form == "jsonl":
         return "".join(json.dumps({"label": label, "text": text}) + "\r\n" for text, label in rows).encode()
@@ -74,7 +74,7 @@ def test_texts_come_back_from_every_format(rows: list[tuple[str, str]], form: st
     if form == "tsv":  # lines inside a text that look like rows are read as rows
         rows = [(text.replace("\t", " "), label) for text, label in rows]
     mark = b"\xef\xbb\xbf" if marked and form != "parquet" else b""
-    path = write(f"a.{form}.gz" if packed else f"a.{form}", mark + encoded(form, rows))
+    path = write(f"a.{form}.gz" if packed else f"a.{form}", mark + in_format(form, rows))
     assert read(path) == [LabelledText(text, label) for text, label in rows]
 
 

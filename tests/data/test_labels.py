@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow
-import pyarrow.parquet
 import pytest
 
 from mha_cli.data.files import labelled_columns, read_labelled
 from mha_cli.data.in_memory import MemoryTexts
 from mha_cli.data.labels import class_name
+from tests.data.test_files import in_format, write
 from tests.errors import error_of
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
@@ -41,27 +39,19 @@ def test_one_name_for_all_spellings(name: str, label: object) -> None:
     assert class_name(label, "") == name
 
 
-@pytest.mark.parametrize("given", ["csv", "jsonl", "parquet", "ft", "folder", "list", "array"])
+@pytest.mark.parametrize("given", ["csv", "jsonl", "parquet", "ft", "folder", "array"])
 def test_every_source_names_a_class_alike(given: str) -> None:
     labels = ["TRUE", "\ufeffcafe\u0301", "b\u200bad"]
-    rows = [{"text": "a text", "label": label} for label in labels]
-    path = Path(f"a.{given}")
-    if given == "csv":
-        path.write_text("text,label\n" + "".join(f"a text,{label}\n" for label in labels), encoding="utf-8")
-    elif given == "jsonl":
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    elif given == "parquet":
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    elif given == "ft":
-        path.write_text("".join(f"__label__{label} a text\n" for label in labels), encoding="utf-8")
-    elif given == "folder":
+    path = f"a.{given}"
+    if given == "folder":
         for label in labels:
-            (path / label).mkdir(parents=True)
-            (path / label / "1.txt").write_text("a text")
-    else:
-        found = [*MemoryTexts(["a text"] * 3, labels if given == "list" else np.array(labels)).read()]
-    if given in {"csv", "jsonl", "parquet", "ft", "folder"}:
-        found = [placed.labelled for placed in read_labelled([str(path)], labelled_columns())]
+            write(f"{path}/{label}/1.txt", "a text")
+    elif given == "ft":
+        write(path, "".join(f"__label__{label} a text\n" for label in labels))
+    elif given != "array":
+        write(path, in_format(given, [("a text", label) for label in labels]))
+    of_memory = MemoryTexts(["a text"] * 3, np.array(labels)).read()
+    found = of_memory if given == "array" else (placed.labelled for placed in read_labelled([path], labelled_columns()))
     assert sorted((review.label, review.spelling) for review in found) == sorted(zip(["True", CAFE, "bad"], labels, strict=True))
 
 

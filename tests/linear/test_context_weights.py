@@ -93,13 +93,6 @@ def test_the_loss_that_falls_is_that_of_the_formula() -> None:
         assert loss_by_hand(reviews, labels, by_bucket, start, nudged) > after
 
 
-def test_scores_that_say_nothing_teach_nothing() -> None:
-    reviews, labels = reviews_with_two_opinions(50)
-    linear = LinearConfig(max_ngram=1, buckets=BUCKETS, context_windows=[2, 5])
-    context_weights = learnt_from(reviews, labels, lambda words: np.zeros((len(words), 1)), linear)
-    np.testing.assert_array_equal(context_weights, np.zeros((WORDS, 2), np.float32))
-
-
 def test_many_classes() -> None:
     reviews, labels = reviews_with_two_opinions(200)
     linear = LinearConfig(max_ngram=1, buckets=BUCKETS, context_windows=[1])
