@@ -207,6 +207,8 @@ def test_texts_that_no_classifier_could_learn_from() -> None:
     no_text = "films.csv: the class 'b' has no text; each class needs at least one to be learnt from"
     assert error_of(corpus, "aacc", None, PLAIN, ("a", "b", "c")) == no_text
     assert error_of(corpus, "aaa", None, PLAIN, ("c", "b", "a")).startswith("films.csv: every text has the class 'a'; ")
+    several = 'labels look like several in one ("a;b", separator ";"): give every text one class'
+    assert error_of(of_labels, ["a;b", "b;c", "a;c", "a", "c"]) == f"films.csv: 5 of 5 texts have a class of their own; {several}"
 
 
 def test_a_class_that_the_model_does_not_know() -> None:

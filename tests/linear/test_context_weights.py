@@ -14,7 +14,7 @@ from mha_cli.linear import context_weights as module
 from mha_cli.linear.context_weights import learn_context_weights
 from mha_cli.linear.features import ngrams_of
 from mha_cli.linear.stacking import Stack
-from tests.reviews import encoded, weights_in
+from tests.reviews import bucket, encoded, weights_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +24,7 @@ VERDICT, PLOT = 2, 3
 
 GOOD, BAD = 4, 5
 WORDS, BUCKETS = 9, 2**13
+SCALE, BIAS = 1.5, 0.1
 
 
 def reviews_with_two_opinions(num_texts: int) -> tuple[list[list[int]], list[int]]:
@@ -45,17 +46,17 @@ def learnt_from(
     whole = encoded(reviews, labels)
     ngrams = ngrams_of(whole, linear)
     logits_EU = np.asarray(logits_of(np.concatenate(reviews)[ngrams.tokens]), np.float32)
-    start = Stack(0.0, 1.5, np.zeros(logits_EU.shape[1], np.float32))
+    start = Stack(0.0, SCALE, np.full(logits_EU.shape[1], BIAS, np.float32))
     return learn_context_weights(whole, ngrams, logits_EU, start, linear, WORDS, seed=0)
 
 
-def loss_by_hand(reviews: list[list[int]], labels: list[int], scores: dict[int, float], start: Stack, context_weights: np.ndarray) -> float:
+def loss_by_hand(reviews: list[list[int]], labels: list[int], scores: dict[int, float], context_weights: np.ndarray) -> float:
     """Mean cross-entropy of reviews of words alone."""
     losses = []
     for review, label in zip(reviews, labels, strict=True):
         weights = weights_in(review, 1, BUCKETS, 0, [1], context_weights)
         total = sum(weight * scores.get(number, 0.0) for number, weight in weights.items())
-        logit = start.linear_weight * total / math.sqrt(sum(weight**2 for weight in weights.values())) + float(start.bias[0])
+        logit = SCALE * total / math.sqrt(sum(weight**2 for weight in weights.values())) + BIAS
         losses.append(math.log1p(math.exp(-logit if label else logit)))
     return sum(losses) / len(losses)
 
@@ -74,23 +75,16 @@ def test_it_is_learnt_around_which_words_opinions_count(ending: int, monkeypatch
 def test_the_loss_that_falls_is_that_of_the_formula() -> None:
     reviews, labels = reviews_with_two_opinions(300)
     linear = LinearConfig(max_ngram=1, buckets=BUCKETS, context_windows=[1])
-    whole = encoded(reviews, labels)
-    ngrams = ngrams_of(whole, linear)
-    rng = np.random.default_rng(0)
-    table = rng.normal(scale=0.3, size=BUCKETS).astype(np.float32)
-    table_of_words = weights_in([GOOD], 1, BUCKETS) | weights_in([BAD], 1, BUCKETS)
-    for number, score in zip(table_of_words, (1.0, -1.0), strict=True):
-        table[number] = score
-    by_bucket = {int(number): float(table[number]) for number in ngrams.buckets}
-    start = Stack(0.0, 1.5, np.array([0.1], np.float32))
-    none = np.zeros((WORDS, 1), np.float32)
-    learnt = learn_context_weights(whole, ngrams, table[ngrams.buckets][:, None], start, linear, WORDS, seed=0)
-    before, after = (loss_by_hand(reviews, labels, by_bucket, start, context_weights) for context_weights in (none, learnt))
+    scores = np.random.default_rng(0).normal(scale=0.3, size=WORDS)
+    scores[[GOOD, BAD]] = 1.0, -1.0
+    by_bucket = {bucket([word], BUCKETS): float(scores[word]) for word in range(2, WORDS)}
+    learnt = learnt_from(reviews, labels, lambda words: scores[words][:, None], linear)
+    before, after = (loss_by_hand(reviews, labels, by_bucket, context_weights) for context_weights in (np.zeros((WORDS, 1)), learnt))
     assert after < before
     for word in (VERDICT, PLOT):
         nudged = learnt.copy()
         nudged[word] *= 0.5
-        assert loss_by_hand(reviews, labels, by_bucket, start, nudged) > after
+        assert loss_by_hand(reviews, labels, by_bucket, nudged) > after
 
 
 def test_many_classes() -> None:
