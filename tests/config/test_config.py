@@ -178,8 +178,6 @@ def test_an_override_that_does_not_fit_the_file_names_the_line_of_the_file() -> 
 def test_another_source_leaves_the_settings_of_the_first_behind() -> None:
     text = "data:\n  source: tfds\n  name: imdb_reviews\n  test_split: test\n"
     assert load(text, "data.source=sample").data == SampleData()
-    files = load(text, "data.source=files", "data.train=x.csv", "data.validation_share=0.2").data
-    assert files == FilesData(source="files", train="x.csv", validation_share=0.2)
     assert load(text, "data.source=tfds", "data.name=ag_news_subset").data == TfdsData(source="tfds", name="ag_news_subset")
 
 
