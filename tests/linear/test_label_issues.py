@@ -1,4 +1,4 @@
-"""Labels that may be wrong: which are contradicted, by hand and as cleanlab says; who answers for whom; and which texts they stand at."""
+"""Labels that may be wrong: which are contradicted, as cleanlab says; out-of-fold probabilities; and the places of their texts."""
 
 from __future__ import annotations
 
@@ -45,18 +45,6 @@ def write(path: str, rows: list[tuple[str, str]]) -> None:
 
 
 # The ranking
-
-
-def test_contradicted_by_hand() -> None:
-    """The thresholds are 0.6, the mean of 0.9, 0.8 and 0.1, and 0.55, that of 0.7, 0.9 and 0.05."""
-    probabilities = np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.3, 0.7], [0.1, 0.9], [0.95, 0.05]], np.float32)
-    labels = np.array([0, 0, 0, 1, 1, 1], np.int32)
-    assert contradicted(probabilities, labels).tolist() == [False, False, True, False, False, True]
-    assert ranked(probabilities, labels).tolist() == [5, 2, 3, 1, 0, 4]
-    # 0.52 is below the threshold of class 1 and not contradicted, though it is the answer.
-    probabilities[2] = [0.48, 0.52]
-    assert contradicted(probabilities, labels).tolist() == [False] * 5 + [True]
-    assert ranked(probabilities, labels).tolist()[:2] == [5, 2]
 
 
 def test_neither_the_answer_nor_a_class_without_texts_contradicts() -> None:
