@@ -1,19 +1,18 @@
 from __future__ import annotations
 
 import math
-import os
-import re
-import threading
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mha_cli.config.yaml_file import MAX_BYTES, MAX_DEPTH, MAX_NODES, parse_yaml, read_yaml
+from mha_cli.config.yaml_file import MAX_BYTES, parse_yaml, read_yaml
 from mha_cli.errors import MhaError
 from tests.errors import error_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CONFIG_HINT = "give the path of a YAML config, or the name of a recipe such as sample"
 MIND = "mind indentation, quotes and colons"
@@ -69,15 +68,12 @@ def test_every_key_knows_its_line() -> None:
         # Tags
         ("a:\n- !mine x\n", "x.yaml:2: the tag !mine is not allowed; write a plain value"),
         ("%TAG ! tag:me,2000:\n---\na: !b 1", "x.yaml:3: the tag tag:me,2000:b is not allowed; write a plain value"),
-        # Versions
-        ("# a\n\n%YAML 1.3\r\n--- 1", "x.yaml:3: %YAML 1.3 is not read, only YAML 1.2; leave the line out"),
-        ("%YAML\x1b[2J", r"x.yaml:1: %YAML\x1b[2J is not read, only YAML 1.2; leave the line out"),
         # Anchors and aliases
         ("a: &x 1\n", "x.yaml:1: anchors and aliases (& and *) are not allowed; write the value out"),
         # Keys
         ("? [a, b]\n: 1\n", "x.yaml:1: a key is not a word; write `key: value`"),
-        # Numbers
-        (f"seed: 0x{'f' * 65}", f"x.yaml:1: the number 0x{'f' * 37}… is too large; write a smaller one"),
+        # Nesting
+        ('{"a":' * 100_000, "x.yaml:1: nested more than 20 deep; a config has two levels"),
         # Not YAML
         ("a: [1, 2", f"x.yaml:1: not valid YAML: expected ',' or ']', but got '<stream end>'; {MIND}"),
         ("a: =", f"x.yaml:1: not valid YAML: could not determine a constructor for the tag 'tag:yaml.org,2002:value'; {MIND}"),
@@ -93,22 +89,6 @@ def test_what_is_not_plain_yaml(text: str, message: str) -> None:
 
 def test_digits_without_end() -> None:
     assert error_of(parse_yaml, f"seed: {'9' * 5000}", "x.yaml").startswith("x.yaml: not valid YAML: Exceeds the limit")
-
-
-def test_deep_nesting() -> None:
-    for text, line in (("[" * (MAX_DEPTH + 1), 1), ('{"a":' * 100_000, 1), ("".join(f"{' ' * depth}a:\n" for depth in range(40)), 21)):
-        assert error_of(parse_yaml, text, "x.yaml") == f"x.yaml:{line}: nested more than 20 deep; a config has two levels"
-    value: Any = parse_yaml("[" * MAX_DEPTH + "]" * MAX_DEPTH, "test").value
-    for _ in range(MAX_DEPTH - 1):
-        (value,) = value
-    assert value == []
-
-
-def test_more_than_a_config_can_hold_is_refused_before_it_is_read() -> None:
-    for text in ("[" + "1, " * 490_000 + "1]", "".join(f"key{number}: 1\n" for number in range(90_000))):
-        message = error_of(parse_yaml, text, "x.yaml")
-        assert re.fullmatch(r"x.yaml:\d+: more than 2,000 keys and values; a config has less than a hundred settings", message)
-    assert len(parse_yaml("- 1\n" * (MAX_NODES - 1), "test").value) == MAX_NODES - 1
 
 
 @given(st.text(max_size=60) | st.text("abc :,-[]{}&*!?|>'\"%@`#\n\t01.~", max_size=60))
@@ -141,10 +121,6 @@ def test_an_empty_file_is_an_empty_mapping(content: bytes, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (
-            b"# mine\n\n[model]\nembed_dim = 64\n",
-            ": looks like TOML or INI; a config is YAML; write `section:` lines with `key: value` lines below them",
-        ),
         (b"'a' b\n", ":1: not valid YAML: text after the end of a value; mind indentation, quotes and colons"),
         (b"just words\n", ": not a mapping of settings; write `section:` lines with `key: value` lines below them"),
         (b"\x89PNG\r\n\x1a\n\0", ": not UTF-8 at byte 0; save it as UTF-8"),
@@ -160,21 +136,6 @@ def test_a_file_as_large_as_allowed(tmp_path: Path) -> None:
     path = tmp_path / "x.yaml"
     path.write_bytes(b"seed: 1\n" + b"#" * (MAX_BYTES - 8))
     assert read_yaml(path).value == {"seed": 1}
-
-
-def test_a_pipe_is_read_to_its_end() -> None:
-    theirs, ours = os.pipe()
-
-    def write() -> None:
-        with os.fdopen(ours, "wb", buffering=0) as pipe:
-            pipe.write(b"seed: ")
-            pipe.write(b"1\n")
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    assert read_yaml(Path(f"/dev/fd/{theirs}")).value == {"seed": 1}  # as `--config <(…)` gives it
-    writer.join()
-    os.close(theirs)
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
