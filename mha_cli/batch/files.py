@@ -38,7 +38,7 @@ class Status(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A file that an input stands for: its path, its size in bytes, and the path below the folder that was named, if one was."""
+    """A file of the input: its path, its size in bytes, and the path below the folder that was named, if one was."""
 
     path: str
     size: int
@@ -53,7 +53,7 @@ class LocalFiles:
         return os.path.abspath(os.path.expanduser(path))
 
     def matching(self, pattern: str) -> Iterator[Found]:
-        """The files that a path or pattern stands for, and those in a folder and all below it; links to folders are not followed there."""
+        """The files that a path or pattern names, and those in a folder and all below it; links to folders are not followed there."""
         for found in matching_paths(pattern):
             path = self.name(found)
             if not os.path.isdir(path):

@@ -66,7 +66,7 @@ class Archive:
 def open_archive(path: Path, *forms: Sequence[str]) -> Iterator[Archive]:
     """An archive that holds the members of one of these forms, uncompressed, and no others.
 
-    A fault of the bytes that shows only inside the ``with`` block raises MhaError, too.
+    A fault of the bytes that shows only inside the ``with`` block also raises MhaError.
     """
     name = shown_path(path)
     with open_regular(path, MAX_FILE_BYTES) as file:

@@ -47,7 +47,7 @@ SMALL_WEIGHTS = "weights.int8"
 SMALL_MEMBERS = (SMALL_WEIGHTS, "vocabulary.txt", "mha.json")
 MAX_DESCRIPTION_BYTES = 1_000_000
 MAX_CONFIG_CHARACTERS = 2 * MAX_BYTES
-"""Of the config as JSON: room for whatever stood in a YAML file, while a list of its faults takes little memory."""
+"""Limit of the config as JSON: any YAML file fits, and a list of its faults takes little memory."""
 
 MAX_JSON_BYTES = 4_000_000
 MAX_ID_BYTES = 4 * MAX_TOKEN_LENGTH + 1
@@ -202,7 +202,7 @@ def _read_archive(archive: Archive) -> Checkpoint:
         if not np.isfinite(weight).all():
             raise MhaError(f"{name}: the weight {path} holds NaN or infinite numbers", "train anew, with a lower learning rate")
     vocabulary = Vocabulary(words.decode().split("\n") if words else [])  # late: it takes many times the bytes of the words
-    require(not vocabulary.repeats, name, "a token stands twice in its vocabulary")
+    require(not vocabulary.repeats, name, "a token occurs twice in its vocabulary")
     keras_config = "" if small else bytes(checked("config.json", MAX_JSON_BYTES)).decode()
     return Checkpoint(config, tuple(class_names), vocabulary, metrics, weights, keras_config, thresholds, name)
 

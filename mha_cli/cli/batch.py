@@ -36,7 +36,7 @@ def batch(
             help="Files of texts, folders of them, or patterns such as 'part-*.csv.gz'; or URIs such as s3://bucket/folder.",
         ),
     ],
-    output: Annotated[str, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the parts, one a file; or a URI.")],
+    output: Annotated[str, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the parts, one per file; or a URI.")],
     checkpoint: options.CheckpointOption = None,
     address: Annotated[
         str | None, typer.Option("--address", metavar="ADDRESS", help="Ray cluster to join.", show_default="none: this machine alone")
@@ -44,7 +44,7 @@ def batch(
     workers: Annotated[
         int | None,
         typer.Option(
-            "--workers", min=1, max=10_000, metavar="N", help="Processes that compute.", show_default="one a core; with --shard one"
+            "--workers", min=1, max=10_000, metavar="N", help="Processes that compute.", show_default="one per core; with --shard one"
         ),
     ] = None,
     shard: Annotated[str | None, typer.Option("--shard", metavar="I/N", help="Classify every N-th file only, from the I-th on.")] = None,

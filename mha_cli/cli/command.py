@@ -45,11 +45,11 @@ class _HelpPage:
     epilog: str | None
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """All options and arguments, ``--help`` too."""
+        """All options and arguments, with ``--help``."""
         return _described(super().get_params(ctx))  # type: ignore[misc]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the help page, whose examples stand as they are: Typer would break their lines, and fill them up with spaces."""
+        """Print the help page, with its examples unchanged: Typer would break and pad their lines."""
         examples, self.epilog = self.epilog, None
         super().format_help(ctx, formatter)  # type: ignore[misc]
         self.epilog = examples

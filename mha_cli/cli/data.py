@@ -96,7 +96,7 @@ def _config_of(
         name = os.path.join(name, CONFIG)
     if name in recipe_names() or name.endswith((".yaml", ".yml")):
         if others:
-            raise MhaError(f"{printable(name, 200)}: a config stands alone", "name its data in it, or with --set data.train=FILE")
+            raise MhaError(f"{printable(name, 200)}: a config is read alone", "name its data in it, or with --set data.train=FILE")
         read_as = {"text_column": text_column, "label_column": label_column, "encoding": dialect.encoding}
         for option, value in read_as.items():
             if value is not None:

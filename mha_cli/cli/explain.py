@@ -38,7 +38,7 @@ def explain(
 ) -> None:
     """Show which words decided: how far the probability falls when a word is left out.
 
-    Beside it stands how much each word is looked at. Attention weights alone are not an explanation (Jain and Wallace 2019).
+    Beside it is the attention that each word receives. Attention weights alone are not an explanation (Jain and Wallace 2019).
 
     Plain text from a file or standard input is one text, all its lines together; --record N takes one line, or one record of a table.
     """

@@ -49,7 +49,7 @@ def config_path(given: str) -> Path:
 
 
 def refuse_texts_as_config(given: str) -> None:
-    """Raise an MhaError for a file of labelled texts in place of a config."""
+    """Raise an MhaError for a file of labelled texts where a config is wanted."""
     if extension_of(given) in EXTENSIONS.keys() - {".json"}:  # JSON is YAML
         way_out = printable(shlex.join(["mha", "init", given]), 200)
         raise MhaError(f"{shown_path(given)}: labelled texts, not a config", f"`{way_out}` writes a config to train on them")
@@ -102,7 +102,7 @@ def model_and_text(
 ) -> tuple[Checkpoint, str]:
     """The model and the one text to look into, from the command line, a file or standard input.
 
-    All plain lines are one text, since a review has paragraphs; a record of a table is one, too. ``number`` chooses a line or a record.
+    All plain lines are one text, since a review has paragraphs; a record of a table also is one. ``number`` chooses a line or a record.
     """
     if text is None and path is None:
         refuse_no_text(context)

@@ -13,7 +13,7 @@ from mha_cli.records.reader import Dialect
 
 
 def exclusive(command: str, **options: object) -> None:
-    """Refuse a command of which more than one of these is given; names of options stand in Python's spelling."""
+    """Refuse a command of which more than one of these is given; names of options are in Python's spelling."""
     names = {"texts": "texts", "text": "a text", "checkpoints": "checkpoints"}
     if sum(bool(value) for value in options.values()) > 1:
         either = " or ".join(names.get(name, f"--{name}") for name in options)

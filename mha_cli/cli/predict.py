@@ -97,7 +97,7 @@ def predict(
             max=256,
             metavar="N",
             help="Processes that compute when the input is long.",
-            show_default="one a core, at most 4",
+            show_default="one per core, at most 4",
         ),
     ] = None,
     engine: Annotated[

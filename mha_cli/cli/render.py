@@ -267,7 +267,7 @@ def figure_rows(texts: TextFigures, where: str = "") -> Iterator[tuple[str, str]
     yield "tokens a text", f"{lengths.median:,} (median), 90 % up to {lengths.ninety_percent:,}, longest {lengths.longest:,}"
     shares = {script: share for script, share in texts.scripts.items() if share >= _LEAST_SHARE_SHOWN}
     yield "scripts", ", ".join(f"{script} {100 * share:.3g} %" for script, share in shares.items()) or "none"
-    yield "odd", texts.line() or "nothing"
+    yield "warnings", texts.line() or "nothing"
 
 
 def _classes(numbers: list[tuple[str, int]]) -> str:

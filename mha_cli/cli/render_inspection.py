@@ -50,7 +50,7 @@ def explanation(result: Explanation) -> None:
     console = stdout_console()
     coloured = console.color_system is not None and not console.no_color
     by_signs = "+ before a word: it speaks for it, - against it; the more, the stronger"
-    legend = "green words speak for it, red ones against it" if coloured else by_signs
+    legend = "blue words speak for it, orange ones against it" if coloured else by_signs
     print_line(f"{_said(result.prediction)}; {legend}")
     largest = max(map(abs, result.occlusion)) or 1.0
     words = marked(result.words, result.unknown, 80)
@@ -73,7 +73,7 @@ def explanation(result: Explanation) -> None:
 
 
 def heads(report: HeadReport, pruning: PruningReport | None) -> None:
-    """A row a head, and the outcome of pruning."""
+    """One row per head, and the outcome of pruning."""
     title = f"{report.data}, split {report.split}, {plural(report.num_texts, 'text')}: accuracy {report.accuracy:.2%}"
     rows = []
     for score in report.heads:
@@ -107,7 +107,7 @@ def _print_uniform(view: AttentionView, block: int, head: int | None, weights_LL
 
 
 def _print_heat_map(console: Console, words: list[str], weights_LL: npt.NDArray[Any], width: int) -> None:
-    """A row a word, a column a word; the darker, the larger the weight. Columns carry the numbers of their words."""
+    """One row and one column per word; a darker shade is a larger weight. Columns carry the numbers of their words."""
     console.print(Text(" " * (width + 4) + "".join(f"{column:>3}" for column in range(len(words)))))
     largest = max(float(weights_LL.max()), 1e-9)
     for row, (word, weights_L) in enumerate(zip(words, weights_LL, strict=True)):
@@ -128,9 +128,9 @@ def _print_links(words: list[str], weights_LL: npt.NDArray[Any]) -> None:
 
 
 def _weighed(word: str, share: float, coloured: bool) -> Text:
-    """A word in green where it speaks for the class, in red where against it, or so many signs before it; neither below a tenth."""
+    """A word in blue where it speaks for the class, in orange where against it, or so many signs before it; neither below a tenth."""
     strength = sum(abs(share) > limit for limit in (0.1, 0.33, 0.66))
     if not coloured:
         return Text(("+" if share > 0 else "-") * strength + word)
-    style = ("", "", "bold ", "bold reverse ")[strength] + ("green" if share > 0 else "red")
+    style = ("", "", "bold ", "bold reverse ")[strength] + ("blue" if share > 0 else "dark_orange")
     return Text(word, style if strength else "")

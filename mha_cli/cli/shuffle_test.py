@@ -55,7 +55,7 @@ def shuffle_test(
     max_texts: Annotated[
         int | None, typer.Option("--max-texts", min=1, help="Test on a random part of this size.", show_default="all")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the shuffles; that of the training stands in the config.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the shuffles; the seed of the training is in the config.")] = 0,
     plot: options.PlotOption = None,
     as_json: options.JsonOption = False,
 ) -> None:

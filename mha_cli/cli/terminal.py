@@ -42,7 +42,7 @@ def forget_odd_sizes(environment: MutableMapping[str, str] = os.environ) -> None
 def counter(shown: bool) -> Iterator[Callable[[int], None]]:
     """A function that counts further texts, in one line on stderr, if it is ``shown`` and that is a terminal that can redraw a line.
 
-    The line appears after half a second: whoever waits less needs none. It stays when all is done.
+    The line appears after half a second, and stays when all is done.
     """
     shown = shown and sys.stderr.isatty() and os.environ.get("TERM") not in {"dumb", "unknown"}
     count, start = 0, time.monotonic()

@@ -72,7 +72,7 @@ _Representer.add_representer(str, _Representer.represent_str)
 
 
 def config_from_dict(value: object, name: str) -> Config:
-    """A config from plain values, such as those in a checkpoint; ``name`` stands in the error messages."""
+    """A config from plain values, such as those in a checkpoint; ``name`` is for the error messages."""
     return _validated(value, YamlDocument(value, name, {}))
 
 

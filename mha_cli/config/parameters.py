@@ -48,7 +48,7 @@ def num_parameters(config: Config, vocabulary_size: int, num_classes: int = 2) -
 
 
 def num_outputs(num_classes: int) -> int:
-    """Units of the last layer: one sigmoid unit for two classes, else one softmax unit a class."""
+    """Units of the last layer: one sigmoid unit for two classes, else one softmax unit per class."""
     return 1 if num_classes == 2 else num_classes
 
 

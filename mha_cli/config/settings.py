@@ -78,7 +78,7 @@ _NO_FILE_ENCODINGS = {"idna", "punycode", "raw-unicode-escape", "undefined", "un
 class FilesData(DataSettings):
     """Labelled texts in tables, JSON lines, fastText's lines or Parquet, or in folders with one sub-folder a class."""
 
-    source: Literal["files"] = Field(description="Files or folders of one's own.")
+    source: Literal["files"] = Field(description="Your own files or folders.")
     train: FilePath | list[FilePath] = Field(
         min_length=1,
         description="Files or folders to train on; `*` matches anything in a name, and relative paths start at the current folder.",

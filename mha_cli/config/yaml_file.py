@@ -32,7 +32,7 @@ class YamlDocument:
     lines: dict[tuple[str, ...], int] = field(default_factory=dict)
 
     def location(self, keys: tuple[str, ...]) -> str:
-        """``name:line`` of the nearest key that stands in the text."""
+        """``name:line`` of the nearest key in the text."""
         for length in range(len(keys), 0, -1):
             if keys[:length] in self.lines:
                 return f"{self.name}:{self.lines[keys[:length]]}"
@@ -114,7 +114,7 @@ def _plain(node: Node, yaml: YAML, document: YamlDocument, keys: tuple[str, ...]
         if key in mapping:
             dotted = ".".join((*keys, key))
             raise MhaError(
-                f"{document.name}:{line}: {printable(dotted)} stands twice (first on line {document.lines[(*keys, key)]})",
+                f"{document.name}:{line}: {printable(dotted)} is set twice (first on line {document.lines[(*keys, key)]})",
                 "keep one of them",
             )
         document.lines[(*keys, key)] = line

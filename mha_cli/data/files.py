@@ -32,8 +32,8 @@ UNLABELLED_FOLDER = "unsup"
 _KINDS = "give a .csv, .tsv, .txt, .jsonl, .ndjson, .json, .ft or .parquet file, or with .gz, or a folder with one sub-folder a class"
 _ROWS: dict[Format, str] = {
     "jsonl": "write one JSON object a line, a text each",
-    "fasttext": f"write {LABEL_PREFIX}, the class and a text a line",
-    "parquet": "write a text a row",
+    "fasttext": f"write {LABEL_PREFIX}, the class and the text on each line",
+    "parquet": "write one text per row",
 }
 
 
@@ -84,7 +84,7 @@ class FileTexts:
         return (located.labelled for located in self.read_located(split))
 
     def read_located(self, split: str) -> Iterator[LocatedText]:
-        """The same, and where each stands."""
+        """The same, and where each is."""
         given = {"train": self._settings.train_paths, "test": self._settings.test_paths}
         if split not in given:
             raise MhaError(f'no split "{printable(split)}" in {shown_path(self.name)}', did_you_mean(printable(split), self.splits))
@@ -157,9 +157,9 @@ def labelled_format(path: str, dialect: Dialect = USUAL) -> Format:
 
 
 def read_text_lines(path: str, dialect: Dialect = USUAL) -> Iterator[str]:
-    """The texts of a file, plain or with .gz, one a line; blank lines are left out."""
+    """The texts of a file, plain or gzipped, one per line; blank lines are left out."""
     if is_folder(path):
-        raise MhaError(f"{shown_path(path)}: is a folder", "give a text file, a text a line")
+        raise MhaError(f"{shown_path(path)}: is a folder", "give a text file with one text per line")
     return _text_lines(path, dialect)
 
 
@@ -170,7 +170,7 @@ def _text_lines(path: str, dialect: Dialect) -> Iterator[str]:
             empty = False
             yield text
     if empty:
-        raise MhaError(f"{shown_path(path)}: no text in it", "write a text a line")
+        raise MhaError(f"{shown_path(path)}: no text in it", "write one text per line")
 
 
 def is_folder(path: str) -> bool:
@@ -222,7 +222,7 @@ def _file_texts(path: str, form: Format, columns: Columns, dialect: Dialect, war
         one = labelled(record.text, record.fields[0], f"{shown}:{record.line}", columns.fields[0])
         yield LocatedText(one, path, record.line, *record.fields[1:])
     if empty:
-        raise MhaError(f"{shown}: the file is empty", _ROWS.get(form, f"write a header line ({columns.header}) and a text a row"))
+        raise MhaError(f"{shown}: the file is empty", _ROWS.get(form, f"write a header line ({columns.header}) and one text per row"))
 
 
 # A folder with one sub-folder a class

@@ -23,7 +23,7 @@ class LabelledText(NamedTuple):
 
 
 class LocatedText(NamedTuple):
-    """A text and where it stands.
+    """A text and its location.
 
     Args:
         labelled: text and class.
@@ -39,7 +39,7 @@ class LocatedText(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Where it stands, in messages."""
+        """The location, for messages."""
         return shown_path(self.file) + (f":{self.line}" if self.line else "")
 
 

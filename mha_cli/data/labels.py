@@ -62,7 +62,7 @@ def class_name(label: object, location: str, column: str = "") -> str:
 
 
 def is_missing(value: object) -> bool:
-    """Whether a value stands for a label that is missing, in Python, NumPy or pandas."""
+    """Whether a value means a missing label, in Python, NumPy or pandas."""
     return not isinstance(value, str) and str(value) in _MISSING
 
 

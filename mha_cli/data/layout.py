@@ -222,7 +222,7 @@ def _guessed_label(values: Values, text_column: str, path: str) -> tuple[str, st
 
 
 def _others(likely: Sequence[str], column: str) -> str:
-    """What is said of the columns that could have been taken, too."""
+    """A note on the other columns that fit."""
     others = [other for other in likely if other != column]
     return f"; other candidates: {listed(others, MOST_OTHERS)}" if others else ""
 

@@ -1,4 +1,4 @@
-"""Paths that a user gives, and the files that they stand for."""
+"""Paths that a user gives, and the files that they name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PATTERN = re.compile(r"[*?]|\[.+\]")
 
 
 def matching_paths(given: str) -> list[str]:
-    """The files and folders that a pattern with ``*``, ``?``, ``[…]`` or ``**`` stands for, in natural order; a path stands for itself."""
+    """Files and folders that match a pattern with ``*``, ``?``, ``[…]`` or ``**``, in natural order; a path without them is itself."""
     pattern = os.path.expanduser(given)
     if not _PATTERN.search(pattern) or os.path.lexists(pattern):
         return [pattern]

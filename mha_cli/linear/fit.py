@@ -40,7 +40,7 @@ class LinearModel:
     """The weights of the layer `linear`, and the bias that the classifier adds.
 
     Args:
-        table: logits of the n-grams, (R, U); a unit stands for a class, or for the second of two classes.
+        table: logits of the n-grams, (R, U); one unit per class, or one for the second of two classes.
         bias: logits of every text, (U,).
         context_weights: how much n-grams count near a word, (W, K); None without windows.
         regularization: regularization of the table; None for one from a checkpoint.

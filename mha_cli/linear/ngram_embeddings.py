@@ -6,7 +6,7 @@ must identify its text among those of the batch, by cosine similarity.
 Source: Thongtan and Phienthrakul 2019, "Sentiment Classification Using Document Embeddings Trained with Cosine Similarity", eq. 1 and 2
 (texts that predict their n-grams, by the cosine); Chen 2017, "Efficient Vector Representation for Documents through Corruption", eq. 1 (a
 text as the sum of what is left of it); van den Oord et al. 2018, "Representation Learning with Contrastive Predictive Coding", eq. 4 (the
-other texts of the batch in place of sampled n-grams); Duchi, Hazan and Singer 2011, "Adaptive Subgradient Methods", figure 1 (Adagrad,
+other texts of the batch instead of sampled n-grams); Duchi, Hazan and Singer 2011, "Adaptive Subgradient Methods", figure 1 (Adagrad,
 here with one rate a row).
 
 Axes: E distinct n-grams of each text, all texts one after another, P those of the texts of a batch, A those of them that are asked, T texts

@@ -65,7 +65,7 @@ def fields_of_plain_line(fields: Sequence[str], text: str) -> tuple[object, ...]
 
 
 def json_records(lines: Iterable[bytes | MhaError], reading: Reading) -> Iterator[Record]:
-    """JSON objects, one a line; blank lines are skipped."""
+    """JSON objects, one per line; blank lines are skipped."""
 
     def record_of(line: str, raw: bytes, number: int) -> Record:
         location = f"{reading.name}:{number}"

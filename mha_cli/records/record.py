@@ -118,7 +118,7 @@ class Columns(NamedTuple):
 
 
 def _repeated(column: str, names: Sequence[str], location: str) -> MhaError:
-    return MhaError(f'{location}: the column "{printable(column)}" stands {names.count(column)} times', "rename all but one of them")
+    return MhaError(f'{location}: the column "{printable(column)}" occurs {names.count(column)} times', "rename all but one of them")
 
 
 def is_number(column: str) -> bool:

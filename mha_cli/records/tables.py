@@ -22,7 +22,7 @@ MOST_LINES = 100
 
 
 def table_rows(preferred: str, lines: Iterable[bytes | MhaError], reading: Reading) -> tuple[str, Iterator[Row]]:
-    """The separator of a table, ``preferred`` where the first lines leave it open, and its rows, the header line too."""
+    """The separator of a table, ``preferred`` where the first lines leave it open, and its rows with the header line."""
     table = TableLines(lines, reading)
     if found := EXCEL_LINE.fullmatch(table.peek() or b""):
         next(table)
@@ -64,7 +64,8 @@ def find_separator(lines: TableLines, preferred: str, reading: Reading) -> str:
         return preferred
     if len(fitting) > 1:
         names = " and ".join(f"{SEPARATORS[separator]}s" for separator in fitting)
-        raise MhaError(f"{reading.name}:1: {names} part every row alike", "put a header line first, and name the columns as it does")
+        hint = "put a header line first, and name the columns as it does"
+        raise MhaError(f"{reading.name}:1: ambiguous separator: {names} fit every row", hint)
     return fitting[0]
 
 
@@ -128,4 +129,4 @@ def other_width(row: Row, num_columns: int, separator: str, name: str, header: b
 
 def no_texts_below(name: str) -> MhaError:
     """The fault of a table that ends with its header."""
-    return MhaError(f"{name}: a header but no texts", "write a text a row below it")
+    return MhaError(f"{name}: a header but no texts", "write one text per row below it")

@@ -102,7 +102,7 @@ class Explanation(ReadWords):
         occlusion: fall of the predicted class's probability when a word is removed, for every word; negative where it rises.
         attention: share of attention that a word gets, for every word: the mean over all words, heads and blocks. Not an explanation
             by itself.
-        gradients: integrated gradients towards the predicted class, one a word; None where they were not asked for.
+        gradients: integrated gradients towards the predicted class, one per word; None where they were not asked for.
     """
 
     occlusion: list[float]

@@ -103,7 +103,7 @@ class MemoryEstimate:
         return NGRAM_BYTES * ngrams + logits + (self._subword_bytes(tokens, self.num_classes) if linear.subwords else 0)
 
     def _subword_bytes(self, tokens: int, width: int) -> int:
-        """Memory for sums over rows of this width, a row a subword: NumPy takes one row a token at a time, TensorFlow all."""
+        """Memory for sums over rows of this width, one per subword: NumPy takes one row per token at a time, TensorFlow all."""
         rows = 1 if self.in_blocks else len(SUBWORD_LENGTHS) * self.characters
         return tokens * (FLOAT * width * (2 + rows) + CHARACTER_BYTES * self.characters)
 

@@ -21,7 +21,7 @@ def make_splitter(settings: TextConfig) -> Callable[[str], list[str]]:
     Unicode is composed (NFC); HTML line breaks and underscores separate words. A word is a run of letters and digits with their combining
     marks and inner apostrophes (``don't``); in a script without spaces it is one grapheme. A hashtag, a mention, a URL, an e-mail address
     and an emoji sequence are one word each: they are what a writer says, not how a sentence is marked. With ``punctuation``, every other
-    mark is one, too. NUL counts as U+FFFD, because its number is that of the padding after a word's characters.
+    mark is one. NUL counts as U+FFFD, because its number is that of the padding after a word's characters.
     """
     find_plain, find_latin = plain_words(settings.punctuation), latin_words(settings.punctuation)
 
@@ -47,7 +47,7 @@ def make_tokenizer(settings: TextConfig) -> Callable[[str], list[str]]:
         if text.isascii():  # no letter changes its kind or its number with its case
             return split(text.lower() if lowercase else text)
         words = split(text)
-        # One call for all words is many times faster than one a word; no word holds a line feed.
+        # One call for all words is many times faster than one call per word; no word holds a line feed.
         joined = "\n".join(words).replace("’", "'")
         return (joined.lower() if lowercase else joined).split("\n") if words else []
 

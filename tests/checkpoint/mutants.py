@@ -299,7 +299,7 @@ def vocabulary(original: Original, rng: random.Random) -> Made:
     one, other = rng.sample(range(len(words)), 2)
     others = [*words[:one], rng.choice(("", "\x1b[31m", "x" * 1000, "🙂", " ")), *words[one + 1 :]]
     yield "another word", given(others), replace(same, vocabulary=Vocabulary(others))
-    yield "a word twice", given([*words[:one], words[other], *words[one + 1 :]]), "a token stands twice in its vocabulary"
+    yield "a word twice", given([*words[:one], words[other], *words[one + 1 :]]), "a token occurs twice in its vocabulary"
     for number in (0, len(words) - 1, len(words) + 1):
         message = rf"model\.weights\.h5: layers/.+ has the shape \(13, 6\), not \({number + 2}, 6\)"
         yield f"{number} words", given([*words, "more"][:number]), message

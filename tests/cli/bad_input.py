@@ -160,7 +160,7 @@ SECTIONS: dict[str, list[Case]] = {
         Case("heads good.keras --prune 4 -o x", "--prune 4: the model has …; at most … can be removed, since every block keeps one"),
         Case("export good.keras -f onx -o x", "--format onx: no such format; did you mean onnx?"),
         Case("export good.keras -f int8 -o x --no-quoting", "--no-quoting goes with --data; leave it out"),
-        Case("data sample.yaml reviews.csv", "sample.yaml: a config stands alone; name its data in it, or with --set data.train=FILE"),
+        Case("data sample.yaml reviews.csv", "sample.yaml: a config is read alone; name its data in it, or with --set data.train=FILE"),
         Case("data mine.yaml --label-column x", "--label-column goes with files alone; write --set data.label_column=x"),
         Case("data reviews.csv --set data.train=y", "--set data.train goes with a config, not with files; …"),
         Case(
@@ -228,7 +228,7 @@ SECTIONS: dict[str, list[Case]] = {
         _config(
             "a number too small", "training:\n  epochs: -3\n", "x.yaml:2: training.epochs is -3; it should be greater than or equal to 1"
         ),
-        _config("a key given twice", "seed: 1\nseed: 2\n", "x.yaml:2: seed stands twice (first on line 1); keep one of them"),
+        _config("a key given twice", "seed: 1\nseed: 2\n", "x.yaml:2: seed is set twice (first on line 1); keep one of them"),
         _config(
             "settings that do not go together",
             "model:\n  embed_dim: 64\n  num_heads: 7\n",
@@ -279,7 +279,7 @@ SECTIONS: dict[str, list[Case]] = {
             'reviews.csv:1: the first line names neither "text" nor "label", but superb, pos; '
             "set data.text_column and data.label_column, or add a header line (text,label)",
         ),
-        _train("a header alone", b"text,label\n", "reviews.csv: a header but no texts; write a text a row below it"),
+        _train("a header alone", b"text,label\n", "reviews.csv: a header but no texts; write one text per row below it"),
         _train(
             "a column missing",
             b"text,lable\nsuperb,1\n",

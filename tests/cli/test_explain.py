@@ -62,7 +62,7 @@ def test_the_review_and_a_table_of_its_words(explain: Explain, small: Path) -> N
 def test_words_are_coloured_by_what_they_decide_on_a_terminal(small: Path, tmp_path: Path) -> None:
     result = run_on_terminal("explain", TEXT, "-c", small, cwd=tmp_path)
     assert (result.code, result.stderr) == (0, "")
-    assert "; green words speak for it, red ones against it" in result.lines[0]
+    assert "; blue words speak for it, orange ones against it" in result.lines[0]
     assert "+" not in result.lines[1]
     expected = explain_text(read_checkpoint(small), TEXT)
     largest = max(map(abs, expected.occlusion))

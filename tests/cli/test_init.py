@@ -33,7 +33,7 @@ def test_a_file_is_looked_at_and_a_config_written(tmp_path: Path) -> None:
         "classes       │ 3: bad (10), good (10), so-so (10)",
         "tokens a text │ 4 (median), 90 % up to 4, longest 4",
         "scripts       │ Latin 100 %",
-        "odd           │ nothing",
+        "warnings      │ nothing",
     ):
         assert words in result.stdout, result.stdout
     assert result.lines[-2:] == ["written: lamps.yaml", "next: mha train --config lamps.yaml"]
@@ -107,7 +107,7 @@ def test_rows_that_an_open_quote_swallows_are_reported_and_read_without_quoting(
     result = mha("init", "lamps.csv")
     assert (result.code, result.stderr) == (0, said.format("--no-quoting") + "\n")
     assert "texts         │ 26" in result.stdout
-    assert "odd           │ lines in quotes that would be rows: 4" in result.stdout
+    assert "warnings      │ lines in quotes that would be rows: 4" in result.stdout
     result = mha("data", "lamps.yaml")
     assert result.stderr == said.format("data.quoting=false") + "\n"
     assert "lines in quotes that would be rows: 4" in result.stdout
@@ -138,4 +138,4 @@ def test_of_many_columns_the_first_are_shown_and_a_repeated_name_matters_only_if
     assert result.code == 0, result.stderr
     assert "c25 and 474 more" in result.stdout
     said = refusal(mha("init", "lamps.csv", "--label-column", "note", "--force"))
-    assert said.startswith('lamps.csv:1: the column "note" stands 2 times')
+    assert said.startswith('lamps.csv:1: the column "note" occurs 2 times')

@@ -191,7 +191,7 @@ def test_all_columns_are_those_of_the_first_record(predict: Predict, tmp_path: P
     said = refusal(predict("--format", "jsonl", "--field", "*", "-o", "c.csv", stdin=given))
     assert said == 'record 2: the column "id" is not in the first record; name the columns with --field, or take --json'
     said = refusal(predict("--format", "csv", "--field", "*", stdin="text,note,note\na,b,c\n"))
-    assert said.startswith('standard input:1: the column "note" stands 2 times')
+    assert said.startswith('standard input:1: the column "note" occurs 2 times')
 
 
 def test_no_texts_are_a_table_all_the_same(predict: Predict, tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_every_key_knows_its_line() -> None:
     ("text", "message"),
     [
         # Duplicate keys
-        ("model:\n  a: 2\n  b: 0\n  'a': 4\n", "x.yaml:4: model.a stands twice (first on line 2); keep one of them"),
+        ("model:\n  a: 2\n  b: 0\n  'a': 4\n", "x.yaml:4: model.a is set twice (first on line 2); keep one of them"),
         # Tags
         ("a:\n- !mine x\n", "x.yaml:2: the tag !mine is not allowed; write a plain value"),
         ("%TAG ! tag:me,2000:\n---\na: !b 1", "x.yaml:3: the tag tag:me,2000:b is not allowed; write a plain value"),

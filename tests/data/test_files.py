@@ -248,7 +248,7 @@ def test_unknown_extension() -> None:
 def test_empty_files() -> None:
     found = [error_of(read, write(name, content)) for name, content in (("a.csv.gz", ""), ("a.jsonl", "\ufeff\n\n"))]
     assert found == [
-        "a.csv.gz: the file is empty; write a header line (text,label) and a text a row",
+        "a.csv.gz: the file is empty; write a header line (text,label) and one text per row",
         "a.jsonl: the file is empty; write one JSON object a line, a text each",
     ]
 
@@ -346,4 +346,4 @@ def test_unlabelled_texts_that_cannot_be_read() -> None:
     write("bad.txt", b"fine\ncaf\xe9\n")
     assert error_of(list, read_text_lines("bad.txt")).startswith("bad.txt:2: not UTF-8: byte 0xE9 at place 4 of the line")
     write("empty.txt", " \n\n")
-    assert error_of(list, read_text_lines("empty.txt")) == "empty.txt: no text in it; write a text a line"
+    assert error_of(list, read_text_lines("empty.txt")) == "empty.txt: no text in it; write one text per line"

@@ -175,7 +175,7 @@ def test_a_broken_row(row: bytes, message: str) -> None:
     [
         (b"id,txt", {}, 'no column "text" among id, txt; did you mean txt? (see --text-column)'),
         (b"a,text", {"fields": ["b"]}, 'no column "b" among a, text; set --field'),
-        (b"a,a,text", {"fields": ["a"]}, 'the column "a" stands 2 times; rename all but one of them'),
+        (b"a,a,text", {"fields": ["a"]}, 'the column "a" occurs 2 times; rename all but one of them'),
     ],
 )
 def test_a_column_that_is_not_there(header: bytes, options: dict[str, Any], message: str) -> None:
@@ -255,7 +255,7 @@ def test_without_a_header_rows_are_held_back_until_one_separator_is_left() -> No
 def test_a_separator_that_stays_open_is_the_one_of_the_format_or_nobody_s() -> None:
     data = b"1,5;fine\n2,5;superb\n"
     assert texts(data, "csv", text_column="2") == [("5;fine",), ("5;superb",)]
-    message = "x:1: commas and semicolons part every row alike; put a header line first, and name the columns as it does"
+    message = "x:1: ambiguous separator: commas and semicolons fit every row; put a header line first, and name the columns as it does"
     assert error_of(data, "tsv", text_column="2") == error_of(data * 60, "tsv", text_column="2") == message
 
 
