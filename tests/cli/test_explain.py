@@ -70,8 +70,8 @@ def test_words_are_coloured_by_what_they_decide_on_a_terminal(small: Path, tmp_p
         found = re.search(rf"(\x1b\[([\d;]*)m)?{re.escape(word)}(?=\x1b|\s|$)", result.lines[1])
         assert found is not None
         codes = set((found[2] or "").split(";"))
-        assert ("32" in codes) == (fall / largest >= 0.1), (word, found[0])
-        assert ("31" in codes) == (fall / largest <= -0.1), (word, found[0])
+        assert ("34" in codes) == (fall / largest >= 0.1), (word, found[0])
+        assert ("208" in codes) == (fall / largest <= -0.1), (word, found[0])
         assert ("7" in codes) == (abs(fall) / largest > 0.66)
 
 

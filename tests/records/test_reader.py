@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
     from mha_cli.records.readers import Format
 
-TEXT = st.text(st.characters(codec="utf-8"), max_size=12) | st.text('a",\n\r\t ', max_size=12)
+TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), max_size=12) | st.text(
+    'a",\n\r\t ', max_size=12
+)  # control characters may look like a binary file
 
 
 def pieces_of(data: bytes, cuts: Sequence[int]) -> list[bytes]:
