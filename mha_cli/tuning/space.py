@@ -122,7 +122,7 @@ def with_settings(config: Config, settings: Mapping[str, Any], source: str) -> C
     whole = config_to_dict(config)
     for name, value in settings.items():
         section, _, setting = name.partition(".")
-        whole.setdefault(section, {})[setting] = value
+        whole[section] = {**(whole.get(section) or {}), setting: value}
     return config_from_dict(whole, source)
 
 

@@ -57,8 +57,8 @@ def test_fasttext_reads_subwords() -> None:
     peer = file_peers.PEERS["fasttext-25"](file_peers.CHARACTERS, 0)
     assert isinstance(peer, file_peers.OfWords) and isinstance(peer.peer, file_peers.SubwordFastText)
     assert peer.peer.options | {"minn": 2, "maxn": 5, "wordNgrams": 2, "epoch": 25, "lr": 0.5, "seed": 0} == peer.peer.options
-    # fastText leaves nine tenths of its table as the allocator gives it, which is zeros only where it is new memory: always from 32 MiB.
-    peer.peer.options |= {"bucket": 100_000, "epoch": 20, "thread": 1}
+    # Of its table, fastText fills one tenth per thread; the rest is memory as the allocator gives it.
+    peer.peer.options |= {"bucket": 1_000, "epoch": 20, "thread": 10}
     peer.fit(["好吃", "难吃"] * 50, np.array([1, 0] * 50))
     assert peer.predict(["好吃！", "难"]).tolist() == [1, 0]
 

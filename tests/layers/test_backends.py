@@ -53,21 +53,21 @@ def model_case(num_classes: int = 2, train: bool = False, length: int = 13, char
 
 
 def attention_cases() -> Iterator[tuple[str, Case]]:
-    inputs, names = cross(), ("padding", "per-head", "valid-lengths-per-query", "head-mask-per-entry")
-    masks = {name: masks_of(QUERIES, KEYS)[name] for name in names}
+    inputs = cross()
+    masks = {name: masks_of(QUERIES, KEYS)[name] for name in ("padding", "causal", "all-together")}
     for implementation in IMPLEMENTATIONS:
         layer = MultiHeadAttention(**SIZES, implementation=implementation)
-        yield f"{implementation}-plain", layer_case(layer, inputs)
         yield f"{implementation}-weights", layer_case(layer, inputs, return_attention_scores=True)
-        yield f"{implementation}-causal", layer_case(layer, inputs, use_causal_mask=True)
         for name, mask in masks.items():
-            yield f"{implementation}-{name}", layer_case(layer, {**inputs, **mask})
+            causal = {"use_causal_mask": True} if "use_causal_mask" in mask else {}
+            arrays = {argument: array for argument, array in mask.items() if argument not in causal}
+            yield f"{implementation}-{name}", layer_case(layer, {**inputs, **arrays}, **causal)
         longer = {"query": random(BATCH, LONGER, QUERY_WIDTH), "query_mask": prefix_mask([LONGER, 257, 5], LONGER)}
         yield f"{implementation}-longer", layer_case(layer, longer, use_causal_mask=True)
     for implementation in ("fused", "per_head"):
         layer = MultiHeadAttention(**SIZES, implementation=implementation, attention_score="additive")
-        yield f"{implementation}-additive", layer_case(layer, {**inputs, **masks["per-head"]})
-    for implementation in IMPLEMENTATIONS:
+        yield f"{implementation}-additive", layer_case(layer, {**inputs, **masks["padding"]})
+    for implementation in ("fused", "folded"):
         layer = MultiHeadAttention(**SIZES, implementation=implementation, use_scale=False, use_bias=False)
         yield f"{implementation}-unscaled", layer_case(layer, inputs)
     yield "auto-long", layer_case(MultiHeadAttention(2, 3), {"query": random(1, 1031, 7)}, use_causal_mask=True)

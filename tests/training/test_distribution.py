@@ -152,7 +152,7 @@ def test_a_polite_kill_of_one_stops_all_and_they_go_on_together(tmp_path: Path) 
 
 @pytest.mark.process
 def test_two_devices_of_one_process_add_gradients_up_once() -> None:
-    command = [sys.executable, "-m", "tests.training.mirrored", "fused", "per_head", "blockwise", "folded"]
+    command = [sys.executable, "-m", "tests.training.mirrored", "fused", "blockwise"]
     done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=TIMEOUT, check=False)
     assert done.returncode == 0, done.stderr
 
