@@ -131,8 +131,9 @@ def draw_texts(results: Sequence[SetResults], ours: str, path: Path) -> None:
     for (family, label), mark in zip([*FAMILIES.items(), (ours, ours)], "sD^o", strict=True):
         runs = [result.ours if family == ours else result.peers.get(result.best_peer(family), []) for result in results]
         rows = {row: [100 * run["accuracy"] for run in found] for row, found in enumerate(runs) if found}
-        centres, spreads = map(mean, rows.values()), map(pstdev, rows.values())
-        axes.errorbar(list(centres), list(rows), xerr=list(spreads), fmt=mark, capsize=3, color=colour(family), label=label)
+        axes.errorbar(
+            [*map(mean, rows.values())], [*rows], xerr=[*map(pstdev, rows.values())], fmt=mark, capsize=3, color=colour(family), label=label
+        )
     axes.set_yticks(range(len(results)), [SETS.get(result.name, result.name) for result in results])
     axes.set_ylim(len(results) - 0.5, -0.5)  # the first on top
     axes.grid(axis="y", linestyle=":", linewidth=0.6)
