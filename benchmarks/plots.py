@@ -152,17 +152,13 @@ def spread(values: Sequence[float], gap: float) -> list[float]:
     groups: list[list[float]] = []
     for value in values:
         groups.append([value])
-        while len(groups) > 1 and _first(groups[-1], gap) < _last(groups[-2], gap) + gap:
+        while len(groups) > 1 and _edge(groups[-1], gap, -1) < _edge(groups[-2], gap, 1) + gap:
             groups[-2:] = [groups[-2] + groups[-1]]
-    return [_first(group, gap) + gap * number for group in groups for number in range(len(group))]
+    return [_edge(group, gap, -1) + gap * number for group in groups for number in range(len(group))]
 
 
-def _first(group: Sequence[float], gap: float) -> float:
-    return mean(group) - gap * (len(group) - 1) / 2
-
-
-def _last(group: Sequence[float], gap: float) -> float:
-    return mean(group) + gap * (len(group) - 1) / 2
+def _edge(group: list[float], gap: float, side: int) -> float:
+    return mean(group) + side * gap * (len(group) - 1) / 2
 
 
 def _save(figure: Any, path: Path) -> None:
