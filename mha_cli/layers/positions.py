@@ -73,6 +73,8 @@ class PositionalEmbedding(Layer):
         self.token_embedding.build(input_shape)
         if self.positions == "learned":
             self.position_embedding.build()
+        elif self.positions == "sinusoidal":
+            self.sinusoids_SD = sinusoidal_positions(self.sequence_length, self.embed_dim)
 
     def call(self, token_ids: Any, training: bool | None = None) -> Any:
         """Embed tokens, int (B, L), or (B, L, 1 + W) with characters, as (B, L, D); L is at most ``sequence_length``."""
@@ -87,7 +89,7 @@ class PositionalEmbedding(Layer):
         """One row per position, learned or sinusoidal, (S, D)."""
         if self.positions == "learned":
             return ops.convert_to_tensor(self.position_embedding.embeddings)
-        return ops.convert_to_tensor(sinusoidal_positions(self.sequence_length, self.embed_dim))
+        return ops.convert_to_tensor(self.sinusoids_SD)
 
     def compute_mask(self, token_ids: Any, previous: Any = None) -> Any:
         """Bool (B, L): True at real tokens, False at padding."""
