@@ -89,7 +89,7 @@ def main() -> None:
         table.add_column(column)
     for recipe in arguments.recipes:
         rates = {workers: measure(recipe, arguments.reviews, arguments.rounds, workers) for workers in (1, 2)}
-        figures[recipe] = {"reviews_per_second": rates}
+        figures[recipe] = {"texts_per_second": rates}
         one, two = (float(np.median(rates[workers])) for workers in (1, 2))
         table.add_row(recipe, f"{one:,.0f}", f"{two:,.0f}", f"{two / one:.2f}")
         print(f"{recipe}: {figures[recipe]}", file=sys.stderr)

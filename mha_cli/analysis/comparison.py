@@ -93,7 +93,7 @@ def compare_models(models: Sequence[tuple[str, Checkpoint, LabelledTexts]], seed
         if not np.array_equal(ids[given.texts.labels], labels):
             raise MhaError(f"{name}: has read other texts than {first_name}", "compare on texts that nothing changes meanwhile")
         callbacks.log(f"scoring {name}")
-        probabilities = Scorer(checkpoint)(given.texts, lambda done: callbacks.on_reviews(done, len(labels)))
+        probabilities = Scorer(checkpoint)(given.texts, lambda done: callbacks.on_texts(done, len(labels)))
         loss, accuracy = mean_loss_and_accuracy(probabilities, given.texts.labels)
         answers.append(ids[probabilities.argmax(axis=1)])
         macro_f1 = float(f1_score(labels, answers[-1], average="macro", zero_division=0.0))

@@ -127,7 +127,7 @@ def answers_of(checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callb
     refuse_confusion_matrix(len(checkpoint.class_names))
     texts, score = labelled.texts, Scorer(checkpoint)
     started = time.perf_counter()
-    probabilities = score(texts, lambda done: callbacks.on_reviews(done, len(texts)))
+    probabilities = score(texts, lambda done: callbacks.on_texts(done, len(texts)))
     return probabilities, time.perf_counter() - started
 
 

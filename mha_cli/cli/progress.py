@@ -96,7 +96,7 @@ def status(first: str) -> Iterator[Callbacks]:
         yield Callbacks(
             log=lambda text: shown.update(Text(printable(text, 200))),
             note=lambda text: print_line(text, console),
-            on_reviews=lambda done, total: shown.update(Text(f"scored {done:,} of {plural(total, 'text')}")),
+            on_texts=lambda done, total: shown.update(Text(f"scored {done:,} of {plural(total, 'text')}")),
         )
 
 
@@ -106,7 +106,7 @@ def step_text(progress: StepProgress) -> str:
         f"epoch {progress.epoch}/{progress.epochs}, step {progress.step}/{progress.steps}, "
         f"loss {progress.loss:.4f}, accuracy {progress.accuracy:.4f}"
     )
-    if progress.reviews_per_second is None or progress.seconds_left is None:
+    if progress.texts_per_second is None or progress.seconds_left is None:
         return text
     minutes, seconds = divmod(round(progress.seconds_left), 60)
-    return f"{text}, {progress.reviews_per_second:,.0f} texts/s, {minutes}:{seconds:02} left"
+    return f"{text}, {progress.texts_per_second:,.0f} texts/s, {minutes}:{seconds:02} left"

@@ -46,7 +46,7 @@ def training(summary: TrainingSummary, following: str) -> None:
             "trained on": plural(summary.num_train, "text"),
             "weights": f"{summary.num_parameters:,}",
             "vocabulary": f"{summary.vocabulary_size:,} ids",
-            "training time": f"{summary.seconds:.1f} s ({best.reviews_per_second:,.0f} texts/s, {summary.precision})",
+            "training time": f"{summary.seconds:.1f} s ({best.texts_per_second:,.0f} texts/s, {summary.precision})",
         }.items(),
     )
     print_line(f"next: {following}")

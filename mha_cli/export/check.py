@@ -113,7 +113,7 @@ def accuracies(run: Callable[[Tokens], Any], checkpoint: Checkpoint, labelled: L
         tokens = texts.padded(rows)
         answers[:, rows] = [np.asarray(probabilities(tokens)).argmax(axis=1) for probabilities in (forward, run)]
         scored += len(rows)
-        callbacks.on_reviews(scored, len(texts))
+        callbacks.on_texts(scored, len(texts))
     ours, exported = (answers == texts.labels).mean(axis=1)
     num_changed = int((answers[0] != answers[1]).sum())
     return Accuracy(f"{labelled.data}, split {labelled.split}", len(texts), float(ours), float(exported), num_changed)

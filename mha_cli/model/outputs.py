@@ -1,6 +1,6 @@
 """Outputs of a Keras model, in training and with masked heads; ``runtime.probabilities`` has those of a checkpoint that only answers.
 
-Axes: B batch, L length, N reviews, C classes, U units of the last layer.
+Axes: B batch, L length, N texts, C classes, U units of the last layer.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ def compile_forward(model: Callable[..., Any], token_shape: tuple[int | None, ..
     )
 
 
-def predict_probabilities(forward: Callable[[Any], Any], memory_estimate: MemoryEstimate, reviews: EncodedTexts) -> Floats:
-    """Probabilities of all classes for every review, (N, C), with a model from ``compile_forward``."""
-    outputs = predict_outputs(forward, memory_estimate, reviews)
+def predict_probabilities(forward: Callable[[Any], Any], memory_estimate: MemoryEstimate, texts: EncodedTexts) -> Floats:
+    """Probabilities of all classes for every text, (N, C), with a model from ``compile_forward``."""
+    outputs = predict_outputs(forward, memory_estimate, texts)
     return np.concatenate([1.0 - outputs, outputs], axis=1) if outputs.shape[1] == 1 else outputs
 
 
-def predict_outputs(forward: Callable[[Any], Any], memory_estimate: MemoryEstimate, reviews: EncodedTexts) -> Floats:
-    """The outputs of ``forward`` for every review, (N, U), in the order of the reviews."""
-    outputs = np.zeros((len(reviews), num_outputs(memory_estimate.num_classes)), dtype=np.float32)
-    for rows in scoring_batches(reviews.lengths, memory_estimate):
-        outputs[rows] = forward(reviews.padded(rows)).numpy()
+def predict_outputs(forward: Callable[[Any], Any], memory_estimate: MemoryEstimate, texts: EncodedTexts) -> Floats:
+    """The outputs of ``forward`` for every text, (N, U), in order."""
+    outputs = np.zeros((len(texts), num_outputs(memory_estimate.num_classes)), dtype=np.float32)
+    for rows in scoring_batches(texts.lengths, memory_estimate):
+        outputs[rows] = forward(texts.padded(rows)).numpy()
     return outputs

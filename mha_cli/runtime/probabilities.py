@@ -55,12 +55,12 @@ class Scorer:
         self._threads = threads or available_cores()
         self._engine = engine or Engine(checkpoint, "auto", threads=self._threads)
 
-    def __call__(self, texts: EncodedTexts, on_reviews: Callable[[int], None] = lambda _: None) -> Floats:
-        """Probabilities of all classes for every text, (N, C); ``on_reviews`` is called with the number of texts done so far."""
-        return self.score(texts.lengths, lambda rows, length: texts.padded(rows, length=length), on_reviews)
+    def __call__(self, texts: EncodedTexts, on_texts: Callable[[int], None] = lambda _: None) -> Floats:
+        """Probabilities of all classes for every text, (N, C); ``on_texts`` is called with the number of texts done so far."""
+        return self.score(texts.lengths, lambda rows, length: texts.padded(rows, length=length), on_texts)
 
     def score(
-        self, lengths: npt.NDArray[np.int64], tokens_of: Callable[[Rows, int], Array], on_reviews: Callable[[int], None] = lambda _: None
+        self, lengths: npt.NDArray[np.int64], tokens_of: Callable[[Rows, int], Array], on_texts: Callable[[int], None] = lambda _: None
     ) -> Floats:
         """The same for texts of these lengths; ``tokens_of`` gives some of them as one array, padded to a length at least."""
         checkpoint = self._checkpoint
@@ -82,7 +82,7 @@ class Scorer:
         for rows, answers in zip(batches, in_threads(compute, batches, threads), strict=True):
             probabilities[rows] = answers
             done += len(rows)
-            on_reviews(done)
+            on_texts(done)
         return probabilities
 
 

@@ -13,9 +13,9 @@ class StepProgress:
     Args:
         epoch: number of the epoch, from 1.
         step: steps done in this epoch, of ``steps``.
-        loss: mean over the reviews of this epoch so far, as is the accuracy, with dropout active.
-        done: share of the reviews of all epochs, in [0, 1].
-        reviews_per_second: rate since training began, or went on; None at the first step, which takes longer than all others.
+        loss: mean over the texts of this epoch so far, as is the accuracy, with dropout active.
+        done: share of the texts of all epochs, in [0, 1].
+        texts_per_second: rate since training began, or went on; None at the first step, which takes longer than all others.
         seconds_left: time to the end of the last epoch at this rate, without scoring and early stopping.
     """
 
@@ -26,7 +26,7 @@ class StepProgress:
     loss: float
     accuracy: float
     done: float
-    reviews_per_second: float | None
+    texts_per_second: float | None
     seconds_left: float | None
 
 
@@ -49,14 +49,14 @@ class EpochRecord:
     validation_loss: float
     validation_accuracy: float
     seconds: float
-    reviews_per_second: float
+    texts_per_second: float
     best: bool
 
     def __str__(self) -> str:
         """The figures in one line."""
         return (
             f"epoch {self.epoch}: loss {self.train_loss:.4f}, validation loss {self.validation_loss:.4f}, "
-            f"validation accuracy {self.validation_accuracy:.4f}, {self.seconds:.1f} s ({self.reviews_per_second:,.0f} texts/s)"
+            f"validation accuracy {self.validation_accuracy:.4f}, {self.seconds:.1f} s ({self.texts_per_second:,.0f} texts/s)"
             + (", kept" if self.best else "")
         )
 
@@ -67,7 +67,7 @@ class Callbacks:
 
     Args:
         note: function of a line to be kept in view.
-        on_reviews: function of the number of reviews scored so far and of the number of all.
+        on_texts: function of the number of texts scored so far and of the number of all.
         stop: function called after every training step; True ends the run with KeyboardInterrupt when its state is saved.
     """
 
@@ -75,7 +75,7 @@ class Callbacks:
     note: Callable[[str], None] = lambda _: None
     on_step: Callable[[StepProgress], None] = lambda _: None
     on_epoch: Callable[[EpochRecord], None] = lambda _: None
-    on_reviews: Callable[[int, int], None] = lambda _done, _total: None
+    on_texts: Callable[[int, int], None] = lambda _done, _total: None
     stop: Callable[[], bool] = lambda: False
 
 

@@ -60,7 +60,7 @@ def winning_positions(x_BLD: Any, mask_BL: Any, kept_BD: Any, multiple: int = 1)
         x_BLD: features.
         mask_BL: bool, True at real positions; others never win.
         kept_BD: bool, True at features whose winner counts.
-        multiple: divisor of W, which is the largest number of winners that a review has, rounded up to it, but at most L.
+        multiple: divisor of W, which is the largest number of winners that a text has, rounded up to it, but at most L.
     """
     largest_BD = tf.reduce_max(tf.where(mask_BL[:, :, None], x_BLD, x_BLD.dtype.min), axis=1)
     to_equal_BD = tf.where(kept_BD, largest_BD, float("nan"))  # which nothing equals

@@ -194,7 +194,7 @@ def run_epoch(trainer: Trainer, epoch: int, on_step: Callable[[StepProgress], No
                 loss=done.loss,
                 accuracy=done.accuracy,
                 done=(before + done.num_texts) / (before + following),
-                reviews_per_second=pace,
+                texts_per_second=pace,
                 seconds_left=None if pace is None else (following - done.num_texts) / pace,
             )
         )

@@ -144,7 +144,7 @@ def test_the_test_split_is_scored_by_default_and_agrees_with_predict(checkpoint_
     checkpoint = read_checkpoint(checkpoint_path)
     told: list[str] = []
     passed: list[tuple[int, int]] = []
-    callbacks = Callbacks(log=told.append, on_reviews=lambda *counts: passed.append(counts))
+    callbacks = Callbacks(log=told.append, on_texts=lambda *counts: passed.append(counts))
     found = evaluate(checkpoint, labelled_texts(checkpoint, tiny_config.data, callbacks=callbacks), callbacks)
     reviews = list(SampleTexts(SampleData(num_texts=400)).read("test"))
     predictions = Classifier(checkpoint).predict([review.text for review in reviews])

@@ -45,7 +45,7 @@ def make_file(path: str, seconds: float = 0, content: str = "") -> Path:
 
 EPOCH = (
     '{"epoch": 1, "train_loss": 0.5, "train_accuracy": 0.75, "validation_loss": 0.25, "validation_accuracy": 0.5, "seconds": 2, '
-    '"reviews_per_second": 100.0, "best": true}\n'
+    '"texts_per_second": 100.0, "best": true}\n'
 )
 
 

@@ -42,7 +42,7 @@ def run(tmp_path: Path) -> Path:
     write_checkpoint(folder / "checkpoint.keras", dataclasses.replace(checkpoint, config=config))
     (folder / "config.yaml").write_text(config_to_yaml(config))
     epoch = {"epoch": 1, "train_loss": 0.5, "train_accuracy": 0.75, "validation_loss": 0.25, "validation_accuracy": 0.5}
-    (folder / "history.jsonl").write_text(json.dumps({**epoch, "seconds": 2.0, "reviews_per_second": 9.0, "best": True}) + "\n")
+    (folder / "history.jsonl").write_text(json.dumps({**epoch, "seconds": 2.0, "texts_per_second": 9.0, "best": True}) + "\n")
     return folder
 
 

@@ -73,7 +73,7 @@ def test_the_same_seed_gives_the_same_numbers(trained: Run, compared: Run) -> No
     """`mha shuffle-test` trains the same model in another process."""
     assert compared.result.code == 0, compared.result.stderr
     again = compared.cwd / "both" / "with-positions"
-    histories = [[{**one, "seconds": 0, "reviews_per_second": 0} for one in history_of(run)] for run in (again, trained.directory)]
+    histories = [[{**one, "seconds": 0, "texts_per_second": 0} for one in history_of(run)] for run in (again, trained.directory)]
     assert histories[0] == histories[1]
     first, second = read_checkpoint(trained.checkpoint).weights, read_checkpoint(again / "checkpoint.keras").weights
     assert first.keys() == second.keys()
@@ -121,7 +121,7 @@ def test_plain_lines_on_stderr_that_is_no_terminal(trained: Run) -> None:
     assert epochs == [f"epoch {epoch}" for epoch in range(1, 13)]
 
 
-STEP = StepProgress(epoch=2, epochs=3, step=5, steps=7, loss=0.25, accuracy=0.875, done=0.5, reviews_per_second=1234.5, seconds_left=61.0)
+STEP = StepProgress(epoch=2, epochs=3, step=5, steps=7, loss=0.25, accuracy=0.875, done=0.5, texts_per_second=1234.5, seconds_left=61.0)
 EPOCH = EpochRecord(2, 0.25, 0.875, 0.5, 0.75, 1.5, 1234.0, True)
 
 
@@ -138,7 +138,7 @@ def test_a_terminal_gets_a_live_display(monkeypatch: pytest.MonkeyPatch, capsys:
     assert "epoch 2/3, step 5/7, loss 0.2500, accuracy 0.8750, 1,234 texts/s, 1:01 left" in shown.err
     assert "epoch 2: loss 0.2500, validation loss 0.5000, validation accuracy 0.7500, 1.5 s (1,234 texts/s), kept" in shown.err
     assert "\x1b[31m" not in shown.err
-    first = dataclasses.replace(STEP, reviews_per_second=None, seconds_left=None)  # the first step is no measure of the others
+    first = dataclasses.replace(STEP, texts_per_second=None, seconds_left=None)  # the first step is no measure of the others
     assert step_text(first) == "epoch 2/3, step 5/7, loss 0.2500, accuracy 0.8750"
 
 

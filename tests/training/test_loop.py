@@ -240,10 +240,10 @@ def test_the_loss_falls_and_progress_is_reported() -> None:
     assert {(step.epochs, step.steps) for step in steps} == {(8, STEPS)}
     ends = steps[STEPS - 1 :: STEPS]
     assert [(step.loss, step.accuracy) for step in ends] == [(record.train_loss, record.train_accuracy) for record in records]
-    assert (steps[0].reviews_per_second, steps[0].seconds_left) == (None, None)  # it traces the model
+    assert (steps[0].texts_per_second, steps[0].seconds_left) == (None, None)  # it traces the model
     sizes = [len(rows) for epoch in range(1, 9) for rows in trainer.inputs.batches(epoch)]
     left = sum(sizes) - np.cumsum(sizes)[1:]
-    assert [step.seconds_left * step.reviews_per_second for step in steps[1:]] == pytest.approx(left)
+    assert [step.seconds_left * step.texts_per_second for step in steps[1:]] == pytest.approx(left)
 
 
 def test_a_run_that_goes_on_measures_its_own_steps() -> None:
@@ -255,7 +255,7 @@ def test_a_run_that_goes_on_measures_its_own_steps() -> None:
     assert done.num_texts == 16 + NUM_TRAIN - len(trainer.inputs.batches(1)[0])
     assert [step.step for step in steps] == list(range(2, STEPS + 1))
     assert steps[0].seconds_left is None
-    assert all(step.reviews_per_second > 16 / 1e9 * 1000 for step in steps[1:])
+    assert all(step.texts_per_second > 16 / 1e9 * 1000 for step in steps[1:])
 
 
 def test_the_train_loss_is_the_mean_over_the_reviews(tiny_config: Config, tiny_data: PreparedData) -> None:
@@ -348,7 +348,7 @@ def test_the_monitored_figure_chooses_and_an_equal_one_is_not_better(monitor: st
     assert [record.epoch for record in records if record.best] == best
     assert [(record.validation_loss, record.validation_accuracy) for record in records] == ACCURACIES
     assert (records[0].train_loss, records[0].train_accuracy) == (1.0, 0.5)
-    assert records[0].reviews_per_second == 10 / records[0].seconds
+    assert records[0].texts_per_second == 10 / records[0].seconds
 
 
 @pytest.mark.parametrize(("patience", "epochs_run"), [(1, 3), (2, 4), (3, 6), (None, 6)])

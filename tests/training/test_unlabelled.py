@@ -81,9 +81,9 @@ def test_the_last_epochs_may_leave_the_guesses_out(data: PreparedData) -> None:
     assert rows == [everything, everything, list(range(NUM_TRAIN))]
     assert [trainer.position.num_texts, progress[-1].seconds_left] == [NUM_TRAIN, 0.0]
     for record, num_texts in zip(records, map(len, rows), strict=True):
-        assert record.reviews_per_second == pytest.approx(num_texts / record.seconds)
+        assert record.texts_per_second == pytest.approx(num_texts / record.seconds)
     second, done = progress[1], sum(map(len, trainer.inputs.batches(1)[:2]))
-    assert second.seconds_left * second.reviews_per_second == pytest.approx(sum(map(len, rows)) - done)
+    assert second.seconds_left * second.texts_per_second == pytest.approx(sum(map(len, rows)) - done)
     assert second.done == pytest.approx(done / sum(map(len, rows)))
     assert progress[-1].done == 1.0
     assert trainer.inputs.num_steps() == len(progress)

@@ -248,8 +248,8 @@ def test_an_interrupted_last_training_goes_on(tmp_path: Path) -> None:
     seen: list[int] = []
     again = tuned(output, trials=2, callbacks=Callbacks(on_epoch=lambda record: seen.append(record.epoch))).training
     assert trained and again
-    assert dataclasses.replace(again.best, seconds=0.0, reviews_per_second=0.0) == dataclasses.replace(
-        trained.best, seconds=0.0, reviews_per_second=0.0
+    assert dataclasses.replace(again.best, seconds=0.0, texts_per_second=0.0) == dataclasses.replace(
+        trained.best, seconds=0.0, texts_per_second=0.0
     )
     assert seen[0] > 1
 
