@@ -4,7 +4,7 @@
     python benchmarks/accuracy.py nbsvm configs/imdb.yaml            # these only; the results of the others stay
     python benchmarks/accuracy.py --reviews 500 --results /tmp/try   # a try-out
 
-Ours are trained by `mha train`, scored by `mha evaluate` and taken apart by `parts.py`, a run a seed; every peer has a process of its
+Ours are trained by `mha train`, scored by `mha evaluate` and taken apart by `parts.py`, a run per seed; every peer has a process of its
 own. The wall time is that of the whole job: starting, reading, training.
 """
 

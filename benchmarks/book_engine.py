@@ -1,4 +1,4 @@
-"""The book's model as `mha predict` computes it: without TensorFlow, in one process a core, each with an engine of its own."""
+"""The book's model as `mha predict` computes it: without TensorFlow, in one process per core, each with an engine of its own."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def flip(labels: list[str], seed: int) -> tuple[list[str], set[int]]:
 def suspected(texts: list[str], labels: list[str]) -> list[dict[str, Any]]:
     """What the command says of every text, the most doubtful first."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "texts.jsonl"  # a text a line
+        path = Path(folder) / "texts.jsonl"  # one text per line
         lines = (json.dumps({"text": text, "label": label}) for text, label in zip(texts, labels, strict=True))
         path.write_text("\n".join(lines), encoding="utf-8")
         done = harness.run_command(harness.mha_command("data", str(path), "--label-issues", str(len(texts)), "--json"))

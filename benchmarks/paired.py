@@ -13,7 +13,7 @@ import numpy.typing as npt
 from harness import Record
 
 Runs = list[dict[str, Any]]
-"""The figures of a system's runs, one a seed."""
+"""The figures of a system's runs, one per seed."""
 
 
 def packed(right: npt.NDArray[np.bool_]) -> str:

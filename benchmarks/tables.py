@@ -25,7 +25,7 @@ class Table:
     Args:
         title: sentence on what was measured, without its full stop.
         headings: names of the columns.
-        rows: cells, one a heading; all but the first column are figures.
+        rows: cells, one per heading; all but the first column are figures.
         machine: hardware and software.
         when: day of the measurement, and whether other programs ran.
     """

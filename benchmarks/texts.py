@@ -4,7 +4,7 @@
     python benchmarks/texts.py FOLDER --part test        # the test files: texts.json, texts.png and a table
 
 FOLDER holds NAME_train.csv and NAME_test.csv with columns `text` and `label`. Ours are trained by `mha train` and scored by `mha evaluate`,
-a run a seed; every peer has a process of its own. Each run is written down as soon as it is over, and not run again unless the code, the
+a run per seed; every peer has a process of its own. Each run is written down as soon as it is over, and not run again unless the code, the
 recipe or the texts have changed.
 """
 

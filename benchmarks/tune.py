@@ -4,7 +4,7 @@
     python benchmarks/tune.py FOLDER --minutes 0.1 --seeds 0 --results /tmp/try   # a try-out
 
 FOLDER holds NAME_train.csv with columns `text` and `label`. A fifth of it is held out as `texts.py` does. The search sees the rest, once;
-with the settings that it found, and with the recipe as it is, a model a seed learns from the rest and is scored on the fifth.
+with the settings that it found, and with the recipe as it is, a model per seed learns from the rest and is scored on the fifth.
 """
 
 from __future__ import annotations

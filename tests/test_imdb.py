@@ -49,7 +49,7 @@ def test_evaluate_and_piped_predictions_agree(trained: Path) -> None:
     assert evaluation["accuracy"] > 0.8
 
     reviews = list(tfds.as_numpy(tfds.load("imdb_reviews", split="test[:4000]", data_dir=DATA, download=False)))
-    assert not any(b"\n" in review["text"] for review in reviews)  # a review a line
+    assert not any(b"\n" in review["text"] for review in reviews)  # one review per line
     stdin = b"\n".join(review["text"] for review in reviews)
     piped = run_mha("predict", "--json", "--checkpoint", "run/checkpoint.keras", cwd=trained, stdin=stdin)
     assert piped.code == 0, piped.stderr

@@ -3,7 +3,7 @@
 The file is a Keras 3 archive, which ``keras.models.load_model`` opens once ``mha_cli.layers`` is imported, with two members of ours:
 
     metadata.json, config.json, model.weights.h5    as Keras writes them
-    vocabulary.txt                                  a token a line, id 2 first
+    vocabulary.txt                                  one token per line, id 2 first
     mha.json                                        format version, settings, class names, metrics, and a SHA-256 of every other member
 
 In the small form ``weights.int8`` takes the place of Keras's three; Keras does not open it, and `mha` uses it as any other.

@@ -50,7 +50,7 @@ def data(
         typer.Argument(
             metavar="CONFIG|FILE",
             help="A recipe by its name, a YAML file or a run directory, whose training and test data are meant; or labelled texts as for "
-            "`mha init`: files (CSV, TSV, JSONL, fastText, Parquet), or folders with one sub-folder a class.",
+            "`mha init`: files (CSV, TSV, JSONL, fastText, Parquet), or folders with one sub-folder per class.",
         ),
     ],
     label_issues: Annotated[

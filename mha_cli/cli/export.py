@@ -49,7 +49,7 @@ def export(
         typer.Option(
             "--data",
             metavar="SOURCE",
-            help="Labelled texts to score checkpoint and export on: files, a folder with one sub-folder a class, "
+            help="Labelled texts to score checkpoint and export on: files, a folder with one sub-folder per class, "
             "[bold]sample[/bold], or [bold]tfds:NAME[/bold].",
         ),
     ] = None,

@@ -37,7 +37,7 @@ def init(
         list[str],
         typer.Argument(
             metavar="FILE",
-            help="Labelled texts to train on: files (CSV, TSV, JSONL, fastText, Parquet), or folders with one sub-folder a class.",
+            help="Labelled texts to train on: files (CSV, TSV, JSONL, fastText, Parquet), or folders with one sub-folder per class.",
         ),
     ],
     output: Annotated[

@@ -67,8 +67,8 @@ DataOption = Annotated[
         "--data",
         metavar="SOURCE",
         help="Labelled texts: a file (CSV, TSV, JSONL, fastText, Parquet), files such as 'part-*.csv' (again for further ones), a folder "
-        "with one sub-folder a class, [bold]sample[/bold], or [bold]tfds:NAME[/bold]. By default, for a run of your own, the data that its "
-        "config names.",
+        "with one sub-folder per class, [bold]sample[/bold], or [bold]tfds:NAME[/bold]. By default, for a run of your own, the data that "
+        "its config names.",
     ),
 ]
 

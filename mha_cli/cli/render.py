@@ -264,7 +264,7 @@ def figure_rows(texts: TextFigures, where: str = "") -> Iterator[tuple[str, str]
     yield "texts", f"{texts.num_texts:,}{where}"
     yield "classes", f"{len(texts.classes):,}: {_classes(list(texts.classes.items()))}"
     lengths = texts.lengths
-    yield "tokens a text", f"{lengths.median:,} (median), 90 % up to {lengths.ninety_percent:,}, longest {lengths.longest:,}"
+    yield "tokens per text", f"{lengths.median:,} (median), 90 % up to {lengths.ninety_percent:,}, longest {lengths.longest:,}"
     shares = {script: share for script, share in texts.scripts.items() if share >= _LEAST_SHARE_SHOWN}
     yield "scripts", ", ".join(f"{script} {100 * share:.3g} %" for script, share in shares.items()) or "none"
     yield "warnings", texts.line() or "nothing"

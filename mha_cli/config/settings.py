@@ -76,7 +76,7 @@ _NO_FILE_ENCODINGS = {"idna", "punycode", "raw-unicode-escape", "undefined", "un
 
 
 class FilesData(DataSettings):
-    """Labelled texts in tables, JSON lines, fastText's lines or Parquet, or in folders with one sub-folder a class."""
+    """Labelled texts in tables, JSON lines, fastText's lines or Parquet, or in folders with one sub-folder per class."""
 
     source: Literal["files"] = Field(description="Your own files or folders.")
     train: FilePath | list[FilePath] = Field(

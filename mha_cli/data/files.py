@@ -1,4 +1,4 @@
-"""Labelled texts from files of every format, and from folders with one sub-folder a class. No TensorFlow."""
+"""Labelled texts from files of every format, and from folders with one sub-folder per class. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 UNLABELLED_FOLDER = "unsup"
 """Sub-folder of the Large Movie Review Dataset whose texts have no class."""
 
-_KINDS = "give a .csv, .tsv, .txt, .jsonl, .ndjson, .json, .ft or .parquet file, or with .gz, or a folder with one sub-folder a class"
+_KINDS = "give a .csv, .tsv, .txt, .jsonl, .ndjson, .json, .ft or .parquet file, or with .gz, or a folder with one sub-folder per class"
 _ROWS: dict[Format, str] = {
-    "jsonl": "write one JSON object a line, a text each",
+    "jsonl": "write one JSON object per line",
     "fasttext": f"write {LABEL_PREFIX}, the class and the text on each line",
     "parquet": "write one text per row",
 }
@@ -225,13 +225,13 @@ def _file_texts(path: str, form: Format, columns: Columns, dialect: Dialect, war
         raise MhaError(f"{shown}: the file is empty", _ROWS.get(form, f"write a header line ({columns.header}) and one text per row"))
 
 
-# A folder with one sub-folder a class
+# A folder with one sub-folder per class
 
 
 def _folder_texts(folder: str, reading: Reading) -> Iterator[LocatedText]:
     class_folders = [entry for entry in _entries(folder) if entry.is_dir() and entry.name != UNLABELLED_FOLDER]
     if not class_folders:
-        raise MhaError(f"{reading.name}: no sub-folders", "give a folder with one sub-folder a class, each holding .txt files")
+        raise MhaError(f"{reading.name}: no sub-folders", "give a folder with one sub-folder per class, each holding .txt files")
     for entry in class_folders:
         if not _text_files(entry):
             raise _no_texts(entry)
@@ -271,7 +271,7 @@ def _text_of(entry: os.DirEntry[str], reading: Reading) -> str:
     for piece in utf_8(unpacked_file(entry.path), shown, reading.dialect.encoding):
         raw += piece
         if len(raw) > MAX_LINE_BYTES:
-            raise MhaError(f"{shown}: longer than {MAX_LINE_BYTES:,} bytes", "write one text a file")
+            raise MhaError(f"{shown}: longer than {MAX_LINE_BYTES:,} bytes", "write one text per file")
     try:
         return raw.decode()
     except UnicodeDecodeError as error:

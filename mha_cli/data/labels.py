@@ -13,7 +13,7 @@ from mha_cli.text.patterns import all_latin, unformatted
 
 LEAVE_OUT = "give every text a class, or leave the row out"
 ONE_VALUE = "give every text a class: a string, a whole number, true or false"
-ONE_CLASS = "give every text one class: several labels a text are not supported"
+ONE_CLASS = "give every text one class: several labels per text are not supported"
 
 _MISSING = {"None", "nan", "NaN", "NaT", "<NA>"}
 """How Python, NumPy and pandas spell a value that is missing."""

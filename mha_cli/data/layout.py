@@ -87,7 +87,7 @@ def find_layout(path: str, text_column: str | None = None, label_column: str | N
         dialect: encoding and quoting.
     """
     if is_folder(path):
-        return Layout("folder, one sub-folder a class")
+        return Layout("folder, one sub-folder per class")
     form = labelled_format(path, dialect)
     if form == "fasttext":
         return Layout("fastText")

@@ -39,7 +39,7 @@ ROUNDING = 1e-4
 """Difference allowed to a float32 format: the order of additions alone makes 1e-7 to 1e-6, an operator of another meaning far more."""
 
 ROUNDING_TO_BYTES = 0.2
-"""Difference allowed to one byte a weight, which moves a probability near one half by some hundredths; sure answers stay so."""
+"""Difference allowed to one byte per weight, which moves a probability near one half by some hundredths; sure answers stay so."""
 
 FORMATS: dict[str, Format] = {
     "int8": Format(

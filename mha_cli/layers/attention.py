@@ -111,7 +111,7 @@ class MultiHeadAttention(Layer):
         output_dim: width of the output, O; the width of the query by default.
         use_bias: whether the four projections add a bias.
         dropout: share of the attention weights zeroed in training, in [0, 1).
-        attention_score: ``dot_product`` (Vaswani) or ``additive`` (Bahdanau, one more weight vector of width K a head).
+        attention_score: ``dot_product`` (Vaswani) or ``additive`` (Bahdanau, one more weight vector of width K per head).
         use_scale: whether dot products are multiplied by 1/√d_k.
         implementation: order of the computation; all give the same result: ``fused`` (all heads in one product), ``per_head`` (a loop
             over the heads, the one to read), ``blockwise`` or ``folded`` (less memory or time, see ``fast/``), or ``auto``, which chooses.

@@ -7,7 +7,7 @@ Source: Thongtan and Phienthrakul 2019, "Sentiment Classification Using Document
 (texts that predict their n-grams, by the cosine); Chen 2017, "Efficient Vector Representation for Documents through Corruption", eq. 1 (a
 text as the sum of what is left of it); van den Oord et al. 2018, "Representation Learning with Contrastive Predictive Coding", eq. 4 (the
 other texts of the batch instead of sampled n-grams); Duchi, Hazan and Singer 2011, "Adaptive Subgradient Methods", figure 1 (Adagrad,
-here with one rate a row).
+here with one rate per row).
 
 Axes: E distinct n-grams of each text, all texts one after another, P those of the texts of a batch, A those of them that are asked, T texts
 of a batch, V n-grams that have an embedding, U those of a batch, D width of an embedding.

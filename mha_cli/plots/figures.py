@@ -32,7 +32,7 @@ SHOWN_CHARACTERS = 30
 
 
 def shuffle_figure(results: list[ShuffleResult]) -> Figure:
-    """Accuracy in order and shuffled, a pair of bars a model."""
+    """Accuracy in order and shuffled, a pair of bars per model."""
     figure, (axes,) = new_figure(max(4.0, 2.4 * len(results) + 1.5), 3.6)
     accuracies, means, spreads = (
         [100 * getattr(result, name) for result in results] for name in ("accuracy", "shuffled_mean", "shuffled_spread")

@@ -13,7 +13,7 @@ from mha_cli.records.record import ALL, LABEL_PREFIX, TEXT_COLUMN, Record
 
 NAME_FORMAT = "add --format csv, tsv, jsonl, fasttext or parquet"
 FASTTEXT_COLUMNS = ("text", "label")
-_JSON_HINT = "write one JSON object a line, a text each"
+_JSON_HINT = "write one JSON object per line"
 _COMPACT = {"[": "jq -c '.[]'", "[{": "jq -c '.[]'", "{": "jq -c ."}
 """By the first line of a JSON file that has line feeds inside, the command that writes a line per object."""
 _LABEL = re.compile(rf"(?<!\S){LABEL_PREFIX}(\S*)", re.ASCII)
@@ -92,7 +92,7 @@ def json_object(line: str, location: str) -> dict[str, object]:
 
 
 def fasttext_records(lines: Iterable[bytes | MhaError], reading: Reading) -> Iterator[Record]:
-    """A text a line with its label, which begins with ``__label__``; blank lines are skipped.
+    """One text per line with its label, which begins with ``__label__``; blank lines are skipped.
 
     The columns are ``text`` and ``label``. A label is there if it is required; else null stands in for it.
     """

@@ -72,7 +72,7 @@ def lines_of(pieces: Iterable[bytes], name: str) -> Iterator[bytes | MhaError]:
                 parts.append(part)
             elif before <= MAX_LINE_BYTES:  # told at once: it may have no end
                 parts.clear()
-                yield MhaError(f"{name}:{number + 1}: a line longer than {MAX_LINE_BYTES:,} bytes", "write one text a line")
+                yield MhaError(f"{name}:{number + 1}: a line longer than {MAX_LINE_BYTES:,} bytes", "write one text per line")
             if ended:
                 number += 1
                 if parts:

@@ -33,7 +33,7 @@ def parquet_records(pieces: Iterable[bytes], reading: Reading) -> Iterator[Recor
             raw = plain_json(row, default=_plain).encode() + b"\n"
             try:
                 if len(raw) > MAX_LINE_BYTES:
-                    raise MhaError(f"{name}:{number}: a row longer than {MAX_LINE_BYTES:,} bytes", "write one text a row")
+                    raise MhaError(f"{name}:{number}: a row longer than {MAX_LINE_BYTES:,} bytes", "write one text per row")
                 record = columns.record(json.loads(raw), f"{name}:{number}", raw, number)
             except MhaError as fault:
                 record = reading.on_fault(fault, number)

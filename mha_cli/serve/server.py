@@ -185,7 +185,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
     """A socket that clients can connect to already."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)[0]
-        # asyncio sends at once (TCP_NODELAY) only where the protocol is named, which `socket.create_server` leaves out: 40 ms an answer.
+        # asyncio sends at once (TCP_NODELAY) only where the protocol is named, which `socket.create_server` leaves out: 40 ms per answer.
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)

@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def bash(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Complete:
-    """What bash is told for a line: bash gives words broken at =, one a line, and the number of the current one."""
+    """What bash is told for a line: bash gives words broken at =, one per line, and the number of the current one."""
 
     def complete(line: str) -> list[str]:
         words = [part for word in line.split(" ") for part in (BREAKS.split(word) if word else [""]) if part or not word]

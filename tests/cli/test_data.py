@@ -30,7 +30,7 @@ def test_a_file_is_looked_at(tmp_path: Path, mha: Mha) -> None:
         "text column │ what happened (longest texts, ",
         "texts │ 42",
         "classes │ 2: bad (21), good (21)",
-        "tokens a text │ 4 (median), 90 % up to 4, longest 4",
+        "tokens per text │ 4 (median), 90 % up to 4, longest 4",
         "warnings │ without a word: 1, repeated to the letter: 1",
         "cut to 16 tokens │ 0 (0.0%)",
         "│ up to 4 │ 97.6% ████████████████████ │",

@@ -25,15 +25,15 @@ def test_a_file_is_looked_at_and_a_config_written(tmp_path: Path) -> None:
     result = run_mha("init", "lamps.csv", cwd=tmp_path)
     assert (result.code, result.stderr) == (0, "")
     for words in (
-        "format        │ table, semicolons between the columns, a header line",
-        "columns       │ id, what happened, verdict",
-        "text column   │ what happened (longest texts, 10 letters on average)",
-        "label column  │ verdict (by its name)",
-        "texts         │ 30",
-        "classes       │ 3: bad (10), good (10), so-so (10)",
-        "tokens a text │ 4 (median), 90 % up to 4, longest 4",
-        "scripts       │ Latin 100 %",
-        "warnings      │ nothing",
+        "format          │ table, semicolons between the columns, a header line",
+        "columns         │ id, what happened, verdict",
+        "text column     │ what happened (longest texts, 10 letters on average)",
+        "label column    │ verdict (by its name)",
+        "texts           │ 30",
+        "classes         │ 3: bad (10), good (10), so-so (10)",
+        "tokens per text │ 4 (median), 90 % up to 4, longest 4",
+        "scripts         │ Latin 100 %",
+        "warnings        │ nothing",
     ):
         assert words in result.stdout, result.stdout
     assert result.lines[-2:] == ["written: lamps.yaml", "next: mha train --config lamps.yaml"]
@@ -106,8 +106,8 @@ def test_rows_that_an_open_quote_swallows_are_reported_and_read_without_quoting(
     said = "lamps.csv:5: a quoted field holds 4 lines that would be rows without the quote; {} reads every line as a row"
     result = mha("init", "lamps.csv")
     assert (result.code, result.stderr) == (0, said.format("--no-quoting") + "\n")
-    assert "texts         │ 26" in result.stdout
-    assert "warnings      │ lines in quotes that would be rows: 4" in result.stdout
+    assert "texts           │ 26" in result.stdout
+    assert "warnings        │ lines in quotes that would be rows: 4" in result.stdout
     result = mha("data", "lamps.yaml")
     assert result.stderr == said.format("data.quoting=false") + "\n"
     assert "lines in quotes that would be rows: 4" in result.stdout

@@ -24,7 +24,7 @@ from tests.errors import error_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-KINDS = "give a .csv, .tsv, .txt, .jsonl, .ndjson, .json, .ft or .parquet file, or with .gz, or a folder with one sub-folder a class"
+KINDS = "give a .csv, .tsv, .txt, .jsonl, .ndjson, .json, .ft or .parquet file, or with .gz, or a folder with one sub-folder per class"
 COLUMNS = labelled_columns()
 FROM_WINDOWS = "save it as UTF-8, or if it is from Windows, read it with data.encoding=windows-1252"
 
@@ -249,7 +249,7 @@ def test_empty_files() -> None:
     found = [error_of(read, write(name, content)) for name, content in (("a.csv.gz", ""), ("a.jsonl", "\ufeff\n\n"))]
     assert found == [
         "a.csv.gz: the file is empty; write a header line (text,label) and one text per row",
-        "a.jsonl: the file is empty; write one JSON object a line, a text each",
+        "a.jsonl: the file is empty; write one JSON object per line",
     ]
 
 
@@ -283,7 +283,7 @@ def test_a_name_with_gz_says_that_the_file_is_packed() -> None:
 def test_texts_have_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "MAX_LINE_BYTES", 100)
     write("train/pos/1.txt", "x" * 101)
-    assert error_of(read, "train") == "train/pos/1.txt: longer than 100 bytes; write one text a file"
+    assert error_of(read, "train") == "train/pos/1.txt: longer than 100 bytes; write one text per file"
 
 
 # Folders at fault
@@ -292,7 +292,7 @@ def test_texts_have_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
-        (["1.txt", "unsup/1.txt", ".git/1.txt"], ": no sub-folders; give a folder with one sub-folder a class, each holding .txt files"),
+        (["1.txt", "unsup/1.txt", ".git/1.txt"], ": no sub-folders; give a folder with one sub-folder per class, each holding .txt files"),
         (["neg/1.txt", "pos/1.md"], "/pos: no .txt files; put the texts of the class there, one a .txt file, or remove the folder"),
         (
             ["test/neg/1.txt", "test/pos/1.txt", "train/neg/1.txt"],

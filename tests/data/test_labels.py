@@ -64,7 +64,7 @@ class NotAvailable:
 
 EMPTY = "is empty; give every text a class, or leave the row out"
 MISSING = "is missing; give every text a class, or leave the row out"
-LIST = "is a list; give every text one class: several labels a text are not supported"
+LIST = "is a list; give every text one class: several labels per text are not supported"
 ONE_VALUE = "give every text a class: a string, a whole number, true or false"
 
 

@@ -111,4 +111,4 @@ def test_memory_holds_a_few_numbers_a_review_and_no_text() -> None:
 
     peak_bytes(50)  # whatever else is imported late
     grown = (peak_bytes(650) - peak_bytes(50)) / 600
-    assert grown < 150  # bytes a review, whose 200 token ids take 800
+    assert grown < 150  # bytes per text, whose 200 token ids take 800

@@ -101,7 +101,7 @@ def test_a_line_that_is_too_long_is_one_record(form: Format, line: str, cut: int
     texts = ["long" * 40, "a", "long" * 30, "long" * 70, "b", "long" * 40]
     found = texts_and_faults("\n".join(line.format(text) for text in texts).encode(), form, cut)
     assert [(number, text) for number, text, _ in found] == [(1, None), (2, "a"), (3, None), (4, None), (5, "b"), (6, None)]
-    assert found[2][2] == "x:3: a line longer than 100 bytes; write one text a line"
+    assert found[2][2] == "x:3: a line longer than 100 bytes; write one text per line"
 
 
 def test_one_bad_record_of_other_formats() -> None:

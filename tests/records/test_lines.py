@@ -129,7 +129,7 @@ def test_a_tar_archive_is_refused() -> None:
 @pytest.mark.parametrize("size", [1, 30, 1000])
 def test_a_line_without_end_is_refused_before_it_fills_the_memory(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines_module, "MAX_LINE_BYTES", 100)
-    message = "x:3: a line longer than 100 bytes; write one text a line"
+    message = "x:3: a line longer than 100 bytes; write one text per line"
     assert error_of(chain([b"one\ntwo\n"], repeat(b"x" * 30)), before=2) == message
     assert error_of(in_pieces(b"one\n" + b"x" * 100 + b"\n" + b"x" * 101 + b"\nmore", size), before=2) == message
 

@@ -99,7 +99,7 @@ def test_every_line_is_a_record() -> None:
 
 # JSON lines
 
-ONE_OBJECT = "write one JSON object a line, a text each"
+ONE_OBJECT = "write one JSON object per line"
 
 
 def test_json_lines() -> None:

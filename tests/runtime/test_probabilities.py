@@ -31,7 +31,7 @@ def some_reviews(vocabulary_size: int) -> EncodedTexts:
 def test_threads_change_nothing(engine: EngineName, monkeypatch: pytest.MonkeyPatch) -> None:
     if engine == "openvino":
         pytest.importorskip("openvino")
-    monkeypatch.setattr(probabilities, "BATCH_TOKENS", 1)  # a batch a review
+    monkeypatch.setattr(probabilities, "BATCH_TOKENS", 1)  # one batch per review
     checkpoint = small_checkpoint()
     reviews, done = some_reviews(len(checkpoint.vocabulary)), []
     expected = probabilities.probabilities_of([reviews.tokens[start:stop] for start, stop in pairwise(reviews.offsets)], checkpoint)

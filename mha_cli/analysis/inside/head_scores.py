@@ -92,14 +92,14 @@ def score_heads(
 def gradient_importance(
     model: keras.Model, masks: list[Any], texts: EncodedTexts, memory_estimate: MemoryEstimate
 ) -> list[npt.NDArray[np.float64]]:
-    """I_h = E |∂ loss / ∂ ξ_h| for the number ξ_h that multiplies a head's output, at 1; an array (H,) a block.
+    """I_h = E |∂ loss / ∂ ξ_h| for the number ξ_h that multiplies a head's output, at 1; an array (H,) per block.
 
     Source: Michel et al. 2019, eq. 2.
     """
 
     @tf.function(autograph=False, input_signature=[tf.TensorSpec(model.input_shape, tf.int32), tf.TensorSpec([None], tf.int32)])
     def sums(tokens: Any, labels: Any) -> Any:
-        # A mask a text gives the gradient of each text's own loss in one backward pass.
+        # One mask per text gives the gradient of each text's own loss in one backward pass.
         own = [tf.tile(mask[None], (tf.shape(tokens)[0], 1)) for mask in masks]
         with tf.GradientTape() as tape:
             tape.watch(own)
