@@ -13,18 +13,21 @@ from urllib.error import HTTPError
 import pytest
 
 from mha_cli.config.settings import TfdsData
-from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.tfds import TfdsTexts
-from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError
+from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE
 from tests.errors import error_of as one_error
 
 if TYPE_CHECKING:
     from pathlib import Path
     from urllib.request import Request
 
+    from mha_cli.data.labelled_text import LabelledText
+
 CATALOGUE = "https://www.tensorflow.org/datasets/catalog/overview"
+OR_DAMAGED = f"for names and versions see {CATALOGUE}, or remove the set's folder if it is damaged"
 TINY_VERSION = "tiny_reviews/1.0.0"
-NUM_TINY = 523  # two batches and a part of a third
+SIZES = {"extra": 5, "test": 7, "train": 523}  # two batches and a part of a third
+CLASSES = ["neg", "pos", "mixed"]
 
 needs_imdb = pytest.mark.skipif(not os.environ.get("TFDS_DATA_DIR"), reason="needs the real IMDB set (TFDS_DATA_DIR)")
 
@@ -44,48 +47,61 @@ def _no_network_and_no_set_of_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 @pytest.fixture(scope="module")
-def tiny_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder with a set of three splits, the last without labels; its third review is not UTF-8."""
+def made_builder() -> Any:
+    """The class of a set that TFDS knows and prepares without a download; ``fails`` makes it fail halfway.
+
+    It has three splits, the last without labels; the third review of each is not UTF-8.
+    """
     import numpy as np
     import tensorflow_datasets as tfds
 
-    def examples(split: str, size: int, labelled: bool = True) -> list[tuple[int, dict[str, Any]]]:
-        texts = [f"{split} {number}".encode() for number in range(size)]
-        texts[2] = b"caf\xe9 \0 \xe2\x98\x83"
-        return [
-            (
-                number,
-                {"text": text, "label": number % 3 if labelled else -1, "stars": 5, "partly": -1 if number == 4 else 1, "tags": [text]},
-            )
-            for number, text in enumerate(texts)
-        ]
+    class MadeReviews(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc]
+        VERSION = tfds.core.Version("1.0.0")
+        fails = ""
 
-    folder = tmp_path_factory.mktemp("tfds")
-    tfds.dataset_builders.store_as_tfds_dataset(
-        name="tiny_reviews",
-        version="1.0.0",
-        features=tfds.features.FeaturesDict(
-            {
+        def _info(self) -> Any:
+            features = {
                 "text": tfds.features.Text(),
-                "label": tfds.features.ClassLabel(names=["neg", "pos", "mixed"]),
+                "label": tfds.features.ClassLabel(names=CLASSES),
                 "stars": np.int64,
                 "partly": tfds.features.ClassLabel(num_classes=2),
                 "tags": tfds.features.Sequence(tfds.features.Text()),
             }
-        ),
-        split_datasets={"extra": examples("extra", 5, labelled=False), "test": examples("test", 7), "train": examples("train", NUM_TINY)},
-        data_dir=folder,
-        disable_shuffling=True,
-    )
+            return tfds.core.DatasetInfo(builder=self, features=tfds.features.FeaturesDict(features), disable_shuffling=True)
+
+        def _split_generators(self, dl_manager: Any) -> dict[str, Any]:
+            return {split: self._generate_examples(split) for split in SIZES}
+
+        def _generate_examples(self, split: str) -> Any:
+            for number in range(SIZES[split]):
+                text = b"caf\xe9 \0 \xe2\x98\x83" if number == 2 else f"{split} {number}".encode()
+                label = -1 if split == "extra" else number % 3
+                yield number, {"text": text, "label": label, "stars": 5, "partly": -1 if number == 4 else 1, "tags": [text]}
+            if self.fails:
+                raise RuntimeError(self.fails)
+
+    return MadeReviews
+
+
+@pytest.fixture(scope="module")
+def tiny_dir(made_builder: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with the same set under a name that TFDS does not know."""
+    folder = tmp_path_factory.mktemp("tfds")
+    made_builder(data_dir=folder).download_and_prepare()
+    (folder / "made_reviews").rename(folder / "tiny_reviews")
     return folder
 
 
-def settings(**values: object) -> TfdsData:
-    return TfdsData.model_validate({"source": "tfds", "name": "tiny_reviews", **values})
+def source(name: str = "tiny_reviews", **values: object) -> TfdsTexts:
+    return TfdsTexts(TfdsData.model_validate({"source": "tfds", "name": name, **values}))
 
 
-def error_of(*, exit_code: int = EXIT_USAGE, **values: object) -> str:
-    return one_error(TfdsTexts, settings(**values), exit_code=exit_code)
+def pairs(texts: Any) -> list[tuple[str, str]]:
+    return [(one.text, one.label) for one in texts]
+
+
+def error_of(name: str = "tiny_reviews", exit_code: int = EXIT_USAGE, **values: object) -> str:
+    return one_error(lambda: source(name, **values), exit_code=exit_code)
 
 
 # Reading
@@ -93,48 +109,46 @@ def error_of(*, exit_code: int = EXIT_USAGE, **values: object) -> str:
 
 def test_reviews_of_a_prepared_set(tiny_dir: Path) -> None:
     told: list[str] = []
-    source = TfdsTexts(settings(data_dir=str(tiny_dir)), told.append)
-    assert (source.name, source.splits) == ("tiny_reviews", ("train", "test", "extra"))
-    assert source.class_names == ("neg", "pos", "mixed")
-    reviews = list(source.read("train"))
-    expected = [LabelledText(f"train {number}", ["neg", "pos", "mixed"][number % 3]) for number in range(NUM_TINY)]
-    expected[2] = LabelledText("caf\ufffd \0 ☃", "mixed")
-    assert reviews == expected
-    assert list(source.read("train")) == reviews
-    assert [review.label for review in source.read("test")] == ["neg", "pos", "mixed"] * 2 + ["neg"]
+    texts = TfdsTexts(TfdsData(source="tfds", name="tiny_reviews", data_dir=str(tiny_dir)), told.append)
+    assert (texts.name, texts.splits, texts.class_names) == ("tiny_reviews", ("train", "test", "extra"), tuple(CLASSES))
+    expected = [(f"train {number}", CLASSES[number % 3]) for number in range(SIZES["train"])]
+    expected[2] = ("caf\ufffd \0 ☃", "mixed")
+    assert pairs(texts.read("train")) == expected == pairs(texts.read("train"))
+    assert [(one.label, one.file, one.line) for one in islice(texts.read("test"), 2)] == [
+        ("neg", "tiny_reviews, split test", 1),
+        ("pos", "tiny_reviews, split test", 2),
+    ]
     assert told == []
 
 
 def test_splits_are_those_of_the_config_first(tiny_dir: Path) -> None:
-    source = TfdsTexts(settings(data_dir=str(tiny_dir), train_split="test", test_split="train[90%:]"))
-    assert source.splits == ("test", "train[90%:]", "extra", "train")
-    assert [review.text for review in source.read("train[90%:]")] == [f"train {number}" for number in range(471, NUM_TINY)]
-    assert len(list(source.read("train+test"))) == NUM_TINY + 7
+    texts = source(data_dir=str(tiny_dir), train_split="test", test_split="train[90%:]")
+    assert texts.splits == ("test", "train[90%:]", "extra", "train")
+    assert [one.text for one in texts.read("train[90%:]")] == [f"train {number}" for number in range(471, SIZES["train"])]
+    assert len(list(texts.read("train+test"))) == SIZES["train"] + SIZES["test"]
 
 
 def test_unlabelled_texts_are_those_of_the_named_split(tiny_dir: Path) -> None:
-    source = TfdsTexts(settings(data_dir=str(tiny_dir), unlabelled_split="extra"))
-    assert list(source.unlabelled() or ()) == ["extra 0", "extra 1", "caf\ufffd \0 ☃", "extra 3", "extra 4"]
-    assert TfdsTexts(settings(data_dir=str(tiny_dir))).unlabelled() is None
+    texts = source(data_dir=str(tiny_dir), unlabelled_split="extra").unlabelled()
+    assert list(texts or ()) == ["extra 0", "extra 1", "caf\ufffd \0 ☃", "extra 3", "extra 4"]
+    assert source(data_dir=str(tiny_dir)).unlabelled() is None
 
 
 @pytest.mark.parametrize(("split", "label_key", "number"), [("extra", "label", 1), ("test", "partly", 5)])
 def test_a_text_without_a_label(split: str, label_key: str, number: int, tiny_dir: Path) -> None:
-    texts = TfdsTexts(settings(data_dir=str(tiny_dir), label_key=label_key)).read(split)
-    assert len(list(islice(texts, number - 1))) == number - 1
-    with pytest.raises(MhaError) as raised:
-        next(texts)
-    assert str(raised.value) == f"tiny_reviews: text {number} of the split {split} has no label; choose a split with labels"
+    found: list[LabelledText] = []
+    error = one_error(found.extend, source(data_dir=str(tiny_dir), label_key=label_key).read(split))
+    assert error == f"tiny_reviews: text {number} of the split {split} has no label; choose a split with labels"
+    assert len(found) == number - 1
 
 
 def test_the_data_folder_of_the_environment_at_the_time(tiny_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TFDS_DATA_DIR", str(tiny_dir))
-    assert len(list(TfdsTexts(settings()).read("test"))) == 7
+    assert source().splits
     monkeypatch.setenv("TFDS_DATA_DIR", "")
     os.symlink(tiny_dir, tmp_path / "tensorflow_datasets")
-    assert len(list(TfdsTexts(settings()).read("test"))) == 7
-    assert len(list(TfdsTexts(settings(data_dir="~/tensorflow_datasets")).read("test"))) == 7
-    assert len(list(TfdsTexts(settings(name="tiny_reviews:1.*.*")).read("test"))) == 7
+    for texts in (source(), source(data_dir="~/tensorflow_datasets"), source("tiny_reviews:1.*.*")):
+        assert texts.splits
 
 
 # What the config gets wrong
@@ -160,15 +174,11 @@ def test_splits_and_features_that_are_not_there(tiny_dir: Path, values: dict[str
     [
         ("imdb_revews", "neither in the TFDS catalogue nor in {folder}; did you mean imdb_reviews?"),
         ("zzzzzzzz", f"neither in the TFDS catalogue nor in {{folder}}; for the names see {CATALOGUE}"),
-        (
-            "imdb_reviews:9.9.9",
-            "Dataset imdb_reviews cannot be loaded at version 9.9.9, only: 1.0.0; "
-            f"for names and versions see {CATALOGUE}, or remove the set's folder if it is damaged",
-        ),
+        ("imdb_reviews:9.9.9", f"Dataset imdb_reviews cannot be loaded at version 9.9.9, only: 1.0.0; {OR_DAMAGED}"),
     ],
 )
 def test_unknown_name(tmp_path: Path, name: str, expected: str) -> None:
-    assert error_of(name=name, data_dir=str(tmp_path)) == f'data.name is "{name}": {expected.format(folder=tmp_path)}'
+    assert error_of(name, data_dir=str(tmp_path)) == f'data.name is "{name}": {expected.format(folder=tmp_path)}'
 
 
 @pytest.mark.parametrize(
@@ -177,13 +187,12 @@ def test_unknown_name(tmp_path: Path, name: str, expected: str) -> None:
 def test_what_is_no_name_never_reaches_tfds(tmp_path: Path, name: str) -> None:
     hint = f"write NAME, NAME/CONFIG or NAME/CONFIG:VERSION; for the names see {CATALOGUE}"
     shown = name.replace("\x1b", "\\x1b")
-    assert error_of(name=name, data_dir=str(tmp_path)) == f'data.name is "{shown}", not the name of a TFDS set; {hint}'
+    assert error_of(name, data_dir=str(tmp_path)) == f'data.name is "{shown}", not the name of a TFDS set; {hint}'
 
 
 def test_features_of_a_set_of_the_catalogue_are_checked_before_the_download(tmp_path: Path) -> None:
-    expected = 'glue: no feature "text" that is a text (data.text_key); choose from sentence'
-    assert error_of(name="glue", data_dir=str(tmp_path)) == expected
-    assert error_of(name="mnist", text_key="image", data_dir=str(tmp_path)).endswith("that is a text (data.text_key); choose another set")
+    assert error_of("glue", data_dir=str(tmp_path)) == 'glue: no feature "text" that is a text (data.text_key); choose from sentence'
+    assert error_of("mnist", text_key="image", data_dir=str(tmp_path)).endswith("that is a text (data.text_key); choose another set")
 
 
 def test_data_folder_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,110 +208,75 @@ def test_data_folder_that_is_not_there(tmp_path: Path, monkeypatch: pytest.Monke
 # Damage
 
 
-def test_files_that_cannot_be_read(tiny_dir: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def copied(tiny_dir: Path, tmp_path: Path) -> Path:
+    """The folder of a version, to be damaged."""
     shutil.copytree(tiny_dir, tmp_path / "copy")
-    version = tmp_path / "copy" / TINY_VERSION
-    (records,) = version.glob("*-test.tfrecord*")
-    source = TfdsTexts(settings(data_dir=str(tmp_path / "copy")))
+    return tmp_path / "copy" / TINY_VERSION
+
+
+def test_files_that_cannot_be_read(copied: Path) -> None:
+    (records,) = copied.glob("*-test.tfrecord*")
+    texts = source(data_dir=str(copied.parents[1]))
     records.write_bytes(b"")
     for expected in ("Input dataset was expected to contain 7 elements but contained only 0 elements.", "No such file or directory"):
-        with pytest.raises(MhaError) as raised:
-            list(source.read("test"))
-        assert raised.value.exit_code == EXIT_FAILURE
-        message = str(raised.value)
+        message = one_error(list, texts.read("test"), exit_code=EXIT_FAILURE)
         assert message.startswith("tiny_reviews: the split test cannot be read: ")
         assert expected in message
         assert "{{" not in message and "[Op" not in message
-        assert message.endswith(f"; remove {version}, and fetch or copy the set again")
+        assert message.endswith(f"; remove {copied}, and fetch or copy the set again")
         records.unlink(missing_ok=True)
 
 
-def test_a_folder_that_names_a_module_imports_nothing(tiny_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_names_a_module_imports_nothing(copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "somebodys_module.py").write_text("raise SystemExit('imported')")
     monkeypatch.syspath_prepend(tmp_path)
-    shutil.copytree(tiny_dir, tmp_path / "data")
-    path = tmp_path / "data" / TINY_VERSION / "features.json"
+    path = copied / "features.json"
     path.write_text(path.read_text().replace("tensorflow_datasets.core.features.text_feature.Text", "somebodys_module.Text"))
-    assert error_of(data_dir=str(tmp_path / "data")) == (
-        'data.name is "tiny_reviews": its features.json names somebodys_module.Text, which is none of TFDS\'s features; '
-        f"for names and versions see {CATALOGUE}, or remove the set's folder if it is damaged"
-    )
+    found = "its features.json names somebodys_module.Text, which is none of TFDS's features"
+    assert error_of(data_dir=str(copied.parents[1])) == f'data.name is "tiny_reviews": {found}; {OR_DAMAGED}'
 
 
-def test_a_set_that_is_not_whole(tiny_dir: Path, tmp_path: Path) -> None:
-    shutil.copytree(tiny_dir, tmp_path / "copy")
-    (tmp_path / "copy" / TINY_VERSION / "dataset_info.json").write_text("{")
-    expected = 'data.name is "tiny_reviews": Failed to load JSON: '
-    assert error_of(data_dir=str(tmp_path / "copy")).startswith(expected)
+def test_a_set_that_is_not_whole(copied: Path, tmp_path: Path) -> None:
+    (copied / "dataset_info.json").write_text("{")
+    assert error_of(data_dir=str(copied.parents[1])).startswith('data.name is "tiny_reviews": Failed to load JSON: ')
     half = tmp_path / "imdb_reviews" / "plain_text" / "1.0.0"
     half.mkdir(parents=True)
     expected = f'imdb_reviews has no split "train" (data.train_split); remove {half}, and fetch or copy the set again'
-    assert error_of(name="imdb_reviews", data_dir=str(tmp_path)) == expected
+    assert error_of("imdb_reviews", data_dir=str(tmp_path)) == expected
 
 
 # Preparing
 
 
 def test_no_network_fails_at_once_and_leaves_nothing(tmp_path: Path) -> None:
-    told: list[str] = []
     (tmp_path / "data").mkdir()
-    with pytest.raises(MhaError) as raised:
-        TfdsTexts(settings(name="imdb_reviews", data_dir=str(tmp_path / "data")), told.append)
-    assert raised.value.exit_code == EXIT_FAILURE
-    assert str(raised.value) == (
+    assert error_of("imdb_reviews", EXIT_FAILURE, data_dir=str(tmp_path / "data")) == (
         f"imdb_reviews cannot be downloaded to {tmp_path}/data: <urlopen error [Errno -2] Name or service not known>; "
         "on a machine with network run `python -c \"import tensorflow_datasets as tfds; tfds.load('imdb_reviews')\"`, "
         "copy its folder ~/tensorflow_datasets here, and set TFDS_DATA_DIR or data.data_dir to the copy"
     )
-    assert told == [f"downloading imdb_reviews to {tmp_path}/data"]
     assert list((tmp_path / "data").iterdir()) == []
 
 
-@pytest.fixture(scope="module")
-def made_builder() -> Any:
-    """The class of a set that TFDS knows and can prepare without a download; ``fails`` makes it fail halfway."""
-    import tensorflow_datasets as tfds
-
-    class MadeReviews(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc]
-        VERSION = tfds.core.Version("1.0.0")
-        fails = ""
-
-        def _info(self) -> Any:
-            features = {"text": tfds.features.Text(), "label": tfds.features.ClassLabel(names=["neg", "pos"])}
-            return tfds.core.DatasetInfo(builder=self, features=tfds.features.FeaturesDict(features))
-
-        def _split_generators(self, dl_manager: Any) -> dict[str, Any]:
-            return {"train": self._generate_examples("train"), "test": self._generate_examples("test")}
-
-        def _generate_examples(self, split: str) -> Any:
-            for number in range(3):
-                yield number, {"text": f"{split} {number}", "label": number % 2}
-            if self.fails:
-                raise RuntimeError(self.fails)
-
-    return MadeReviews
-
-
-def test_a_set_is_prepared_once(made_builder: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("made_builder")
+def test_a_set_is_prepared_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     told: list[str] = []
-    values = {"name": "made_reviews", "data_dir": str(tmp_path)}
-    first = list(TfdsTexts(settings(**values), told.append).read("train"))
+    settings = TfdsData(source="tfds", name="made_reviews", data_dir=str(tmp_path))
+    first, second = (pairs(TfdsTexts(settings, told.append).read("test")) for _ in range(2))
+    assert first == second
     assert told == [f"downloading made_reviews to {tmp_path}"]
-    assert sorted(first) == [LabelledText("train 0", "neg"), LabelledText("train 1", "pos"), LabelledText("train 2", "neg")]
-    assert list(TfdsTexts(settings(**values), told.append).read("train")) == first
-    assert len(told) == 1
     captured = capfd.readouterr()
     assert captured.out == ""
     assert "made_reviews" in captured.err
 
 
 def test_a_failure_halfway_can_be_tried_again(made_builder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    values = {"name": "made_reviews", "data_dir": str(tmp_path)}
     monkeypatch.setattr(made_builder, "fails", "the line\nbroke\x1b")
-    message = error_of(exit_code=EXIT_FAILURE, **values)
+    message = error_of("made_reviews", EXIT_FAILURE, data_dir=str(tmp_path))
     assert message.startswith(f"made_reviews cannot be downloaded to {tmp_path}: the line; on a machine with network run ")
     monkeypatch.setattr(made_builder, "fails", "")
-    assert len(list(TfdsTexts(settings(**values)).read("train"))) == 3
+    assert source("made_reviews", data_dir=str(tmp_path)).splits
 
 
 @pytest.mark.parametrize("answer", [404, None])
@@ -313,11 +287,10 @@ def test_a_server_that_answers_is_enough(answer: int | None, made_builder: Any, 
 
     monkeypatch.setattr("mha_cli.data.tfds.urlopen", urlopen)
     monkeypatch.setattr(made_builder, "url_infos", dict.fromkeys(["gs://bucket/file", "http://there.test/1", "http://other.test/2"]))
-    values = {"name": "made_reviews", "data_dir": str(tmp_path)}
     if answer:
-        assert len(list(TfdsTexts(settings(**values)).read("train"))) == 3
+        assert source("made_reviews", data_dir=str(tmp_path)).splits
     else:
-        assert "timed out" in error_of(exit_code=EXIT_FAILURE, **values)
+        assert "timed out" in error_of("made_reviews", EXIT_FAILURE, data_dir=str(tmp_path))
 
 
 # The real set
@@ -326,11 +299,11 @@ def test_a_server_that_answers_is_enough(answer: int | None, made_builder: Any, 
 @pytest.mark.imdb
 @needs_imdb
 def test_imdb() -> None:
-    source = TfdsTexts(settings(name="imdb_reviews", unlabelled_split="unsupervised"))
-    assert (source.splits, source.class_names) == (("train", "test", "unsupervised"), ("neg", "pos"))
+    texts = source("imdb_reviews", unlabelled_split="unsupervised")
+    assert (texts.splits, texts.class_names) == (("train", "test", "unsupervised"), ("neg", "pos"))
     for split in ("train", "test"):
-        reviews = list(source.read(split))
+        reviews = list(texts.read(split))
         assert Counter(review.label for review in reviews) == {"neg": 12_500, "pos": 12_500}
         assert all(review.text.strip() for review in reviews)
-        assert list(islice(source.read(split), 300)) == reviews[:300]
-    assert sum(1 for _ in source.unlabelled() or ()) == 50_000
+        assert list(islice(texts.read(split), 300)) == reviews[:300]
+    assert sum(1 for _ in texts.unlabelled() or ()) == 50_000
