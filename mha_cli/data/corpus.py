@@ -16,13 +16,14 @@ import numpy.typing as npt
 
 from mha_cli.config.settings import TextConfig
 from mha_cli.data.batches import Rows, padded
-from mha_cli.data.data_issues import DataIssues, combined_in_words, find_combined, find_data_issues
-from mha_cli.data.decisions import Facts, facts_of
+from mha_cli.data.data_issues import DataIssues, combined_in_words, count_repeats, find_combined, find_variants
+from mha_cli.data.decisions import Facts
 from mha_cli.data.held_out import groups_by_names, held_out_groups, names_in
-from mha_cli.data.labelled_text import LabelledText, LocatedText
+from mha_cli.data.labelled_text import LabelledText, place_of
 from mha_cli.data.labels import name_of
 from mha_cli.data.token_store import TokenStore
 from mha_cli.errors import MhaError, listed, plural, printable
+from mha_cli.records.reader import StreamWarnings
 from mha_cli.text.encoding import TextPipeline, ids_of, tokens_of
 from mha_cli.text.tokenizer import make_tokenizer
 from mha_cli.text.vocabulary import PADDING_ID, UNKNOWN_ID, Vocabulary, kept_slices, most_frequent
@@ -128,6 +129,7 @@ class Corpus:
         labels: int32 (N,), class ids.
         lengths: int64 (N,), tokens of each text.
         sizes: number of texts of each class, by its name.
+        hashes: int64 (N,), the same for equal texts.
     """
 
     def __init__(
@@ -147,19 +149,19 @@ class Corpus:
         offsets, label_numbers, text_hashes = array("q", [0]), array("i"), array("q")
         self._names: list[list[str]] | None = [] if by_names else None
         self._spellings = Counter[tuple[str, str]]()
-        for text, label, spelling in texts:
+        for one in texts:
             if self._names is not None:
-                self._names.append(list(map(sys.intern, names_in(text))))  # one string for all texts that have the name
-            self._tokens.append([numbers.setdefault(token, len(numbers)) for token in tokenize(text)])
+                self._names.append(list(map(sys.intern, names_in(one.text))))  # one string for all texts that have the name
+            self._tokens.append([numbers.setdefault(token, len(numbers)) for token in tokenize(one.text)])
             offsets.append(len(self._tokens))
-            label_numbers.append(labels.setdefault(label, len(labels)))
-            text_hashes.append(hash(text))
-            if spelling:
-                self._spellings[label, spelling] += 1
+            label_numbers.append(labels.setdefault(one.label, len(labels)))
+            text_hashes.append(hash(one.text))
+            if one.spelling:
+                self._spellings[one.label, one.spelling] += 1
         if not label_numbers:
             raise MhaError(f"{where}: no texts", "give labelled texts of at least two classes")
         self._distinct = list(numbers)
-        self._offsets, self._hashes = np.frombuffer(offsets, np.int64), np.frombuffer(text_hashes, np.int64)
+        self._offsets, self.hashes = np.frombuffer(offsets, np.int64), np.frombuffer(text_hashes, np.int64)
         self.lengths = np.diff(self._offsets)
         self.class_names = class_names if class_names is not None else _in_order(labels)
         class_ids = {name: class_id for class_id, name in enumerate(self.class_names)}
@@ -173,23 +175,29 @@ class Corpus:
         """Number of texts."""
         return len(self.labels)
 
-    @property
-    def hashes_of_words(self) -> npt.NDArray[np.int64]:
-        """A number for each text that has words, the same for equal texts."""
-        return self._hashes[self.lengths > 0]
+    def data_issues(self, read: StreamWarnings) -> DataIssues:
+        """Likely mistakes, with the counts of the reader of the texts."""
+        has_words = self.lengths > 0
+        num_repeated, num_two_labels = count_repeats(self.hashes[has_words], self.labels[has_words])
+        num_variants, variants = find_variants(self._spellings, self.sizes)
+        num_combined, combined, separator = find_combined(self.sizes)
+        return DataIssues(
+            num_wordless=int((~has_words).sum()),
+            num_repeated=num_repeated,
+            num_two_labels=num_two_labels,
+            num_respelt=len(self.sizes) - len({name.casefold() for name in self.sizes}),
+            num_variants=num_variants,
+            variants=variants,
+            num_combined=num_combined,
+            combined=combined,
+            combined_separator=separator,
+            num_blank=read.num_blank,
+            num_quoted_rows=read.num_quoted_rows,
+        )
 
-    def data_issues(self, num_blank: int = 0, num_quoted_rows: int = 0) -> DataIssues:
-        """Likely mistakes; the arguments are numbers of the reader, see ``StreamWarnings``."""
-        return find_data_issues(self._hashes, self.labels, self.lengths > 0, self.sizes, self._spellings, num_blank, num_quoted_rows)
-
-    def count_known(self, texts: Iterable[str]) -> int:
-        """How many of the texts are equal to a text of this corpus that has words."""
-        hashes = array("q", map(hash, texts))
-        return int(np.isin(np.array(hashes, np.int64), self.hashes_of_words).sum())
-
-    def count_shared(self, rows: Rows, others: Rows) -> int:
-        """How many texts of ``rows`` that have words are equal to one of the others."""
-        return int(np.isin(self._hashes[rows[self.lengths[rows] > 0]], self._hashes[others]).sum())
+    def count_known(self, hashes: Iterable[int], rows: Rows | slice = slice(None)) -> int:
+        """How many texts with these hashes are equal to a text of ``rows`` that has words."""
+        return int(np.isin(np.fromiter(hashes, np.int64), self.hashes[rows][self.lengths[rows] > 0]).sum())
 
     def split(self, validation_share: float, seed: int) -> tuple[Rows, Rows]:
         """Rows to train on and rows to validate with: stratified by class, or texts that share names together.
@@ -220,7 +228,16 @@ class Corpus:
 
     def facts(self) -> Facts:
         """The numbers that decide settings."""
-        return facts_of(self.lengths, self._distinct, len(self.class_names))
+        words = [token for token in self._distinct if any(map(str.isalpha, token))]
+        return Facts(
+            num_texts=len(self),
+            num_classes=len(self.class_names),
+            num_tokens=int(self.lengths.sum()),
+            num_words=len(self._distinct),
+            characters=sum(map(len, words)) / max(1, len(words)),
+            median_length=int(np.median(self.lengths)),
+            usual_length=int(np.quantile(self.lengths, 0.98, method="inverted_cdf")),
+        )
 
     def characters(self) -> Counter[str]:
         """How often each character of a token occurs in all texts."""
@@ -261,14 +278,14 @@ class Corpus:
         return self._tokens[self._offsets[row] : self._offsets[row + 1]]
 
 
-def of_known_classes(located: Iterable[LocatedText], class_names: Collection[str]) -> Iterator[LabelledText]:
-    """The same texts with the class names of a model, without their places."""
+def of_known_classes(texts: Iterable[LabelledText], class_names: Collection[str]) -> Iterator[LabelledText]:
+    """The same texts with the class names of a model."""
     known = {name_of(name): name for name in class_names} | {name: name for name in class_names}
-    for one in located:
-        if one.labelled.label not in known:
+    for one in texts:
+        if one.label not in known:
             names = listed([*map(printable, class_names)])
-            raise MhaError(f"{one.place}: the class is '{printable(one.labelled.label)}'", f"the model knows {names}")
-        yield one.labelled._replace(label=known[one.labelled.label])
+            raise MhaError(f"{place_of(one.file, one.line)}: the class is '{printable(one.label)}'", f"the model knows {names}")
+        yield one._replace(label=known[one.label])
 
 
 def encode_labelled(texts: Iterable[LabelledText], encoder: TextPipeline, class_names: tuple[str, ...], where: str) -> EncodedTexts:
@@ -302,15 +319,15 @@ def join_texts(first: EncodedTexts, second: EncodedTexts) -> EncodedTexts:
     )
 
 
-def counted(texts: Iterable[Item], log: Callable[[int], None], every: int = 500) -> Iterator[Item]:
-    """The same texts; their number so far is logged after every ``every`` texts, and after every second."""
+def counted(texts: Iterable[Item], name: str, log: Callable[[str], None], every: int = 500) -> Iterator[Item]:
+    """The texts of a source; their number so far is logged after every ``every`` texts, and after every second."""
     number, last = 0, monotonic()
     for number, one in enumerate(texts, start=1):
         yield one
         if number % every == 0 or monotonic() - last > 1:
             last = monotonic()
-            log(number)
-    log(number)
+            log(f"reading {name}: {plural(number, 'text')}")
+    log(f"reading {name}: {plural(number, 'text')}")
 
 
 def _join(texts: Iterable[npt.NDArray[np.int32]], labels: npt.ArrayLike | array[int] | None, settings: TextConfig) -> EncodedTexts:

@@ -42,74 +42,31 @@ class DataIssues:
         num_quoted_rows: lines inside quoted fields that look like rows.
     """
 
-    num_wordless: int
-    num_repeated: int
-    num_two_labels: int
-    num_respelt: int
-    num_variants: int
-    variants: tuple[str, ...]
-    num_combined: int
-    combined: str
-    combined_separator: str
-    num_blank: int
-    num_quoted_rows: int
+    num_wordless: int = 0
+    num_repeated: int = 0
+    num_two_labels: int = 0
+    num_respelt: int = 0
+    num_variants: int = 0
+    variants: tuple[str, ...] = ()
+    num_combined: int = 0
+    combined: str = ""
+    combined_separator: str = ""
+    num_blank: int = 0
+    num_quoted_rows: int = 0
 
     def line(self) -> str:
         """The mistakes that occur, with their numbers, in one line; empty if there are none."""
-        spellings = listed([*map(_shown, self.variants)], SHOWN_SPELLINGS)
         counts = {
-            "without a word": self.num_wordless,
-            "repeated to the letter": self.num_repeated,
-            "texts with two labels": self.num_two_labels,
-            "classes that differ from others in case alone": self.num_respelt,
-            "labels spelt in more than one way": self.num_variants,
-            "labels that look like several in one": self.num_combined,
-            "blank lines left out": self.num_blank,
-            "lines in quotes that would be rows": self.num_quoted_rows,
+            "without a word": (self.num_wordless, ""),
+            "repeated to the letter": (self.num_repeated, ""),
+            "texts with two labels": (self.num_two_labels, ""),
+            "classes that differ from others in case alone": (self.num_respelt, ""),
+            "labels spelt in more than one way": (self.num_variants, listed([*map(_shown, self.variants)], SHOWN_SPELLINGS)),
+            "labels that look like several in one": (self.num_combined, combined_in_words(self.combined, self.combined_separator)),
+            "blank lines left out": (self.num_blank, ""),
+            "lines in quotes that would be rows": (self.num_quoted_rows, ""),
         }
-        examples = {
-            "labels spelt in more than one way": f" ({spellings})",
-            "labels that look like several in one": f" ({combined_in_words(self.combined, self.combined_separator)})",
-        }
-        return ", ".join(f"{what}: {number:,}{examples.get(what, '')}" for what, number in counts.items() if number)
-
-
-def find_data_issues(
-    hashes: npt.NDArray[np.int64],
-    class_ids: npt.NDArray[np.int32],
-    has_words: npt.NDArray[np.bool_],
-    classes: Mapping[str, int],
-    spellings: Mapping[tuple[str, str], int],
-    num_blank: int = 0,
-    num_quoted_rows: int = 0,
-) -> DataIssues:
-    """Count the likely mistakes in labelled texts.
-
-    Args:
-        hashes: numbers that are equal for equal texts, (N,).
-        class_ids: class of each text, (N,).
-        has_words: whether each text has a word, (N,).
-        classes: texts of each class, by its name.
-        spellings: texts by name and spelling of their labels, where these differ.
-        num_blank: see ``StreamWarnings``, as is the next.
-        num_quoted_rows: lines inside quoted fields that look like rows.
-    """
-    num_repeated, num_two_labels = _count_repeats(hashes[has_words], class_ids[has_words])
-    num_variants, variants = _find_variants(spellings, classes)
-    num_combined, combined, separator = find_combined(classes)
-    return DataIssues(
-        num_wordless=int((~has_words).sum()),
-        num_repeated=num_repeated,
-        num_two_labels=num_two_labels,
-        num_respelt=len(classes) - len({name.casefold() for name in classes}),
-        num_variants=num_variants,
-        variants=variants,
-        num_combined=num_combined,
-        combined=combined,
-        combined_separator=separator,
-        num_blank=num_blank,
-        num_quoted_rows=num_quoted_rows,
-    )
+        return ", ".join(f"{what}: {number:,}{example and f' ({example})'}" for what, (number, example) in counts.items() if number)
 
 
 def find_combined(classes: Mapping[str, int]) -> tuple[int, str, str]:
@@ -158,7 +115,7 @@ def _parts(label: str, separator: str) -> list[str]:
     return [*filter(None, parts)] or [label]
 
 
-def _count_repeats(hashes: npt.NDArray[np.int64], class_ids: npt.NDArray[np.int32]) -> tuple[int, int]:
+def count_repeats(hashes: npt.NDArray[np.int64], class_ids: npt.NDArray[np.int32]) -> tuple[int, int]:
     """Count the texts equal to an earlier one, and the different texts that occur with more than one label."""
     order = np.lexsort((class_ids, hashes))
     hashes, class_ids = hashes[order], class_ids[order]
@@ -167,8 +124,11 @@ def _count_repeats(hashes: npt.NDArray[np.int64], class_ids: npt.NDArray[np.int3
     return int(repeated.sum()), len(np.unique(two_labels))
 
 
-def _find_variants(spellings: Mapping[tuple[str, str], int], classes: Mapping[str, int]) -> tuple[int, tuple[str, ...]]:
-    """Count the labels spelt otherwise than most of their class, and list the spellings of the class with most of these."""
+def find_variants(spellings: Mapping[tuple[str, str], int], classes: Mapping[str, int]) -> tuple[int, tuple[str, ...]]:
+    """Count the labels spelt otherwise than most of their class, and list the spellings of the class with most of these.
+
+    ``spellings`` has the number of texts by name and spelling of their label, where these differ; ``classes`` that of each class.
+    """
     by_class = dict[str, Counter[str]]()
     for (name, spelling), number in spellings.items():
         by_class.setdefault(name, Counter({name: classes[name]}))[name] -= number

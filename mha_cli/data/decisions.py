@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from mha_cli.config.loading import config_from_dict, config_to_dict
 from mha_cli.config.parameters import num_outputs
@@ -64,20 +60,6 @@ class Facts:
             f"half are up to {plural(self.median_length, 'token')} long, "
             f"98 % up to {self.usual_length:,}; {self.num_words:,} distinct tokens{characters}"
         )
-
-
-def facts_of(lengths: npt.NDArray[np.int64], distinct: Collection[str], num_classes: int) -> Facts:
-    """The facts about N texts, at least one, from their lengths in tokens and their distinct tokens."""
-    words = [token for token in distinct if any(map(str.isalpha, token))]
-    return Facts(
-        num_texts=len(lengths),
-        num_classes=num_classes,
-        num_tokens=int(lengths.sum()),
-        num_words=len(distinct),
-        characters=sum(map(len, words)) / max(1, len(words)),
-        median_length=int(np.median(lengths)),
-        usual_length=int(np.quantile(lengths, 0.98, method="inverted_cdf")),
-    )
 
 
 def decide(config: Config, facts: Facts) -> Config:

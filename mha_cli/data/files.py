@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain, compress
 from typing import TYPE_CHECKING
 
-from mha_cli.data.labelled_text import LabelledText, LocatedText
+from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.labels import labelled
 from mha_cli.data.paths import matching_paths, natural_order
 from mha_cli.errors import MhaError, did_you_mean, listed, printable, shown_path
@@ -51,7 +52,7 @@ class FileTexts:
         by_options: True if options of the command can name the columns, rather than the config.
 
     Attributes:
-        warnings: warnings about the data read so far.
+        warnings: warnings about the split read last.
     """
 
     def __init__(self, settings: FilesData, by_options: bool = False) -> None:
@@ -81,15 +82,12 @@ class FileTexts:
 
     def read(self, split: str) -> Iterator[LabelledText]:
         """The texts of a split, file by file; those of a folder by sorted file names."""
-        return (located.labelled for located in self.read_located(split))
-
-    def read_located(self, split: str) -> Iterator[LocatedText]:
-        """The same, and where each is."""
         given = {"train": self._settings.train_paths, "test": self._settings.test_paths}
         if split not in given:
             raise MhaError(f'no split "{printable(split)}" in {shown_path(self.name)}', did_you_mean(printable(split), self.splits))
         if split not in self.splits:
             raise MhaError("the config names no test data", "give --data FILE, or train again with --set data.test_share=0.2")
+        self.warnings = StreamWarnings(strict=True)
         if self._settings.test_share and (split == "train" or not given["test"]):
             drawn = self._test_part if split == "test" else ~self._test_part
             warnings = self.warnings if split == "train" else None  # both parts are in the same files
@@ -110,37 +108,27 @@ class FileTexts:
             columns = columns._replace(fields=(*columns.fields, layout.part_column))
         texts = read_labelled(paths, columns, self._dialect)
         if layout.has_split:
-            return np.array([is_for_testing(text.part) for text in texts])
+            return np.array([is_for_testing(one.part) for one in texts])
         share, by_names = settings.test_share or 0, settings.validation == "names"
         return drawn_for_testing(texts, share, by_names, self.name, by_groups=bool(layout.part_column))
 
 
 def read_labelled(
     paths: Iterable[str], columns: Columns, dialect: Dialect = USUAL, warnings: StreamWarnings | None = None
-) -> Iterator[LocatedText]:
-    """Labelled texts from several files or folders, or patterns of them, one after another; see ``read_labelled_file``."""
-    every = [path for given in paths for path in matching_paths(given)]
-    return chain.from_iterable([read_labelled_file(path, columns, dialect, warnings) for path in every])
+) -> Iterator[LabelledText]:
+    """Labelled texts from files and folders, or patterns of them, one after another, as a stream.
 
-
-def read_labelled_file(
-    path: str, columns: Columns, dialect: Dialect = USUAL, warnings: StreamWarnings | None = None
-) -> Iterator[LocatedText]:
-    """Labelled texts from a file or folder, as a stream.
-
-    A file may be gzipped; ``labelled_format`` finds its format. A folder has one sub-folder per class, named for the class, with one
-    ``.txt`` file per text; hidden names and the sub-folder ``unsup`` are skipped. Texts are left alone, and may be empty. Blank lines
-    are skipped.
-
-    Args:
-        path: file or folder; a leading ``~`` is the home folder.
-        columns: columns of a file.
-        dialect: encoding and quoting.
-        warnings: collects warnings.
+    A folder has one sub-folder per class, named for the class, with one ``.txt`` file per text; hidden names and the sub-folder ``unsup``
+    are skipped. Texts are left alone, and may be empty. Blank lines are skipped.
     """
+    every = [path for given in paths for path in matching_paths(given)]
+    return chain.from_iterable([_texts_of(path, file_reading(path, columns, dialect, warnings)) for path in every])
+
+
+def _texts_of(path: str, reading: Reading) -> Iterator[LabelledText]:
     if is_folder(path):
-        return _folder_texts(os.path.expanduser(path), file_reading(path, columns, dialect))
-    return _file_texts(path, labelled_format(path, dialect), columns, dialect, warnings or StreamWarnings(strict=True))
+        return _folder_texts(path, reading)
+    return _file_texts(path, labelled_format(path, reading.dialect), reading)
 
 
 def labelled_format(path: str, dialect: Dialect = USUAL) -> Format:
@@ -213,22 +201,23 @@ def file_reading(path: str, columns: Columns, dialect: Dialect, warnings: Stream
     return Reading(shown_path(path), columns, dialect, warnings or StreamWarnings(strict=True), path.lower().endswith(".gz"))
 
 
-def _file_texts(path: str, form: Format, columns: Columns, dialect: Dialect, warnings: StreamWarnings) -> Iterator[LocatedText]:
+def _file_texts(path: str, form: Format, reading: Reading) -> Iterator[LabelledText]:
+    columns, empty = reading.columns, True
     if form == "fasttext":
-        columns = labelled_columns(by_options=columns.text_setting.startswith("--"))  # it has no others
-    shown, empty = shown_path(path), True
-    for record in read_records(form, file_pieces(path), file_reading(path, columns, dialect, warnings)):
+        columns = columns._replace(text="text", fields=("label",))  # it has no others
+    for record in read_records(form, file_pieces(path), replace(reading, columns=columns)):
         empty = False
-        one = labelled(record.text, record.fields[0], f"{shown}:{record.line}", columns.fields[0])
-        yield LocatedText(one, path, record.line, *record.fields[1:])
+        label, *part = record.fields
+        yield labelled(record.text, label, path, record.line, *part, column=columns.fields[0])
     if empty:
-        raise MhaError(f"{shown}: the file is empty", _ROWS.get(form, f"write a header line ({columns.header}) and one text per row"))
+        hint = _ROWS.get(form, f"write a header line ({columns.header}) and one text per row")
+        raise MhaError(f"{reading.name}: the file is empty", hint)
 
 
 # A folder with one sub-folder per class
 
 
-def _folder_texts(folder: str, reading: Reading) -> Iterator[LocatedText]:
+def _folder_texts(folder: str, reading: Reading) -> Iterator[LabelledText]:
     class_folders = [entry for entry in _entries(folder) if entry.is_dir() and entry.name != UNLABELLED_FOLDER]
     if not class_folders:
         raise MhaError(f"{reading.name}: no sub-folders", "give a folder with one sub-folder per class, each holding .txt files")
@@ -236,8 +225,9 @@ def _folder_texts(folder: str, reading: Reading) -> Iterator[LocatedText]:
         if not _text_files(entry):
             raise _no_texts(entry)
     for entry in class_folders:
+        of_class = labelled("", entry.name, entry.path)
         for text_file in _text_files(entry):
-            yield LocatedText(labelled(_text_of(text_file, reading), entry.name, shown_path(entry.path)), text_file.path)
+            yield of_class._replace(text=_text_of(text_file, reading), file=text_file.path)
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.data.batches import Rows
-from mha_cli.data.labelled_text import LocatedText
+from mha_cli.data.labelled_text import LabelledText
 from mha_cli.errors import MhaError, plural, shown_path
 
 SAME_SUBJECT = 0.25
@@ -36,7 +36,7 @@ _NAME = re.compile(r"(?<![.!?]\s)\b[A-Z][a-zA-Z']{2,}\b")
 
 
 def drawn_for_testing(
-    texts: Iterable[LocatedText], share: float, by_names: bool, name: str, by_groups: bool = False
+    texts: Iterable[LabelledText], share: float, by_names: bool, name: str, by_groups: bool = False
 ) -> npt.NDArray[np.bool_]:
     """Whether each text belongs to the test part, (N,).
 
@@ -52,9 +52,8 @@ def drawn_for_testing(
     """
     class_ids, names = dict[str, int](), dict[int, list[str]]()
     digests, label_numbers = array("Q"), array("i")
-    for located in texts:
-        one = located.labelled
-        unit = str(located.part) if by_groups else one.text
+    for one in texts:
+        unit = str(one.part) if by_groups else one.text
         digests.append(int.from_bytes(blake2b(unit.encode(), digest_size=8).digest()))
         label_numbers.append(class_ids.setdefault(one.label, len(class_ids)))
         if by_names and not by_groups:

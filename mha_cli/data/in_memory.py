@@ -23,8 +23,8 @@ class MemoryTexts:
         found, given = texts_in(texts), [*_several(labels, "label")]
         if len(found) != len(given):
             raise MhaError(f"{plural(len(found), 'text')} and {plural(len(given), 'label')}", "give a label for every text")
-        pairs = enumerate(zip(found, given, strict=True))
-        self._texts = [labelled(without_surrogates(text), label, f"labels[{number}]") for number, (text, label) in pairs]
+        pairs = zip(map(without_surrogates, found), given, strict=True)
+        self._texts = [labelled(text, label, f"labels[{number}]") for number, (text, label) in enumerate(pairs)]
 
     def unlabelled(self) -> None:
         """None."""

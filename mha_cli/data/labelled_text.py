@@ -9,38 +9,26 @@ from mha_cli.errors import shown_path
 
 
 class LabelledText(NamedTuple):
-    """A text and the name of its class.
+    """A text, the name of its class, and its location.
 
     Args:
-        text: text.
-        label: name of its class.
         spelling: label as the source spells it; empty where that is the name.
+        file: path of its file; in a source without files, the source and its split in words.
+        line: line that it begins on, from 1, in Parquet its row, without files its number; None for a file that is the text.
+        part: value of a further column that was asked for.
     """
 
     text: str
     label: str
     spelling: str = ""
-
-
-class LocatedText(NamedTuple):
-    """A text and its location.
-
-    Args:
-        labelled: text and class.
-        file: path of its file.
-        line: line that it begins on, from 1, in Parquet its row; None for a file that is the text.
-        part: value of a further column that was asked for.
-    """
-
-    labelled: LabelledText
-    file: str
+    file: str = ""
     line: int | None = None
     part: object = None
 
-    @property
-    def place(self) -> str:
-        """The location, for messages."""
-        return shown_path(self.file) + (f":{self.line}" if self.line else "")
+
+def place_of(file: str, line: int | None) -> str:
+    """The location of a text, for messages."""
+    return shown_path(file) + (f":{line}" if line else "")
 
 
 class TextSource(Protocol):

@@ -6,7 +6,7 @@ import json
 import re
 import unicodedata
 
-from mha_cli.data.labelled_text import LabelledText
+from mha_cli.data.labelled_text import LabelledText, place_of
 from mha_cli.errors import MhaError, printable
 from mha_cli.records.objects import without_surrogates
 from mha_cli.text.patterns import all_latin, unformatted
@@ -22,10 +22,10 @@ _TRUTH = {"true": "True", "false": "False"}
 _ZERO_WIDTH_SPACE = "\u200b"
 
 
-def labelled(text: str, label: object, location: str, column: str = "") -> LabelledText:
-    """A text with the class name of its label; other arguments as of ``class_name``."""
-    name, spelling = class_name(label, location, column), str(label)
-    return LabelledText(text, name, "" if spelling == name else spelling)
+def labelled(text: str, label: object, file: str, line: int | None = None, part: object = None, *, column: str = "") -> LabelledText:
+    """A text with the class name of its label, which is in a column; see ``LabelledText``."""
+    name, spelling = class_name(label, place_of(file, line), column), str(label)
+    return LabelledText(text, name, "" if spelling == name else spelling, file, line, part)
 
 
 def class_name(label: object, location: str, column: str = "") -> str:

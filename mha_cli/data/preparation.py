@@ -16,7 +16,7 @@ from mha_cli.data.corpus import Corpus, EncodedTexts, counted, encode_labelled, 
 from mha_cli.data.decisions import decide, in_words
 from mha_cli.data.files import FileTexts
 from mha_cli.data.in_memory import MemoryTexts
-from mha_cli.data.labelled_text import LocatedText, TextSource
+from mha_cli.data.labelled_text import LabelledText, TextSource
 from mha_cli.data.sources import DataSection, open_source, with_columns
 from mha_cli.errors import MhaError, listed, plural, printable
 from mha_cli.system.callbacks import SILENT, Callbacks
@@ -66,7 +66,7 @@ def prepare(config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryText
     source = in_memory or open_source(config.data, callbacks.log)
     unlabelled = source.unlabelled()  # first, since a path that is wrong is refused at once
     split = source.splits[0]
-    texts = counted(source.read(split), lambda number: callbacks.log(f"reading {source.name}: {plural(number, 'text')}"))
+    texts = counted(source.read(split), source.name, callbacks.log)
     where = source.name if in_memory else f"{source.name}, split {split}"
     corpus = Corpus(texts, config.text, source.class_names, where, config.data.validation == "names")
     for warning in _data_warnings(corpus, source):
@@ -80,7 +80,7 @@ def prepare(config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryText
     train_rows, validation_rows = corpus.split(config.data.validation_share, config.seed)
     vocabulary = corpus.vocabulary(np.arange(len(corpus)) if config.learns_from_validation else train_rows, config.text.vocabulary_size)
     train, validation = (corpus.encode(rows, vocabulary, config.text) for rows in (train_rows, validation_rows))
-    num_known = corpus.count_shared(validation_rows, train_rows)
+    num_known = corpus.count_known(corpus.hashes[validation_rows], train_rows)
     for warning in _validation_warnings(validation, vocabulary, num_known):
         callbacks.note(f"{source.name}, validation part: {warning}")
 
@@ -88,7 +88,7 @@ def prepare(config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryText
     if unlabelled is not None and not config.reads_unlabelled:
         callbacks.note(f"{source.name}: nothing reads the texts without labels; see training.distill_linear and linear.ngram_embeddings")
     elif unlabelled is not None:
-        more = counted(unlabelled, lambda number: callbacks.log(f"reading {source.name}: {plural(number, 'text')} without labels"))
+        more = counted(unlabelled, f"{source.name}, texts without labels", callbacks.log)
         encoded = encode_texts(more, TextPipeline(config.text, vocabulary))
     targets = one_hot(train.labels, len(corpus.class_names))
     return PreparedData(config, train, targets, validation, vocabulary, corpus.class_names, encoded)
@@ -98,12 +98,12 @@ def _data_warnings(corpus: Corpus, source: TextSource) -> Iterator[str]:
     """Likely mistakes in the training data, its test texts among them, and classes that are not validated with."""
     if isinstance(source, FileTexts | MemoryTexts):
         read = source.warnings
-        if found := corpus.data_issues(read.num_blank, read.num_quoted_rows).line():
+        if found := corpus.data_issues(read).line():
             yield f"{source.name}, {plural(len(corpus), 'text')}; {found}"
         yield from read.lines
         for split in source.splits[1:]:
             try:
-                known = corpus.count_known(one.text for one in source.read(split))
+                known = corpus.count_known(hash(one.text) for one in source.read(split))
             except MhaError as error:  # no reason not to train, but one to know of before the hours that it may take
                 yield f"the {split} data cannot be read: {error}"
             else:
@@ -196,7 +196,7 @@ def labelled_texts(
         if config.learns_from_validation and unseen:
             part = f"{source.name}, validation part: the linear model has learnt from it in the end (training.refit_linear)"
             raise MhaError(part, "choose on texts that it has not learnt from: --split test, or --data FILE")
-        texts = of_known_classes(_located(source, source.splits[0]), checkpoint.class_names)
+        texts = of_known_classes(source.read(source.splits[0]), checkpoint.class_names)
         corpus = Corpus(texts, config.text, checkpoint.class_names, source.name, data.validation == "names")
         _, rows = corpus.split(data.validation_share, config.seed)
         encoded = corpus.encode(rows, checkpoint.vocabulary, config.text)
@@ -204,8 +204,8 @@ def labelled_texts(
             caveat = f"{source.name}, validation part: {_learnt(checkpoint, data)}"
     else:
         split = split or default_split(data)
-        texts = of_known_classes(_located(source, split), checkpoint.class_names)
-        texts = counted(texts, lambda number: callbacks.log(f"reading {source.name}, split {split}: {plural(number, 'text')}"))
+        texts = of_known_classes(source.read(split), checkpoint.class_names)
+        texts = counted(texts, f"{source.name}, split {split}", callbacks.log)
         encoder = TextPipeline(config.text, checkpoint.vocabulary)
         encoded = encode_labelled(texts, encoder, checkpoint.class_names, f"{source.name}, split {split}")
         if _names_learnt_files(checkpoint, data, split):
@@ -219,7 +219,7 @@ def labelled_texts(
     return LabelledTexts(source.name, split, encoded, rows, caveat)
 
 
-def located_texts(data: DataSection, labelled: LabelledTexts, numbers: Sequence[int]) -> list[LocatedText]:
+def located_texts(data: DataSection, labelled: LabelledTexts, numbers: Sequence[int]) -> list[LabelledText]:
     """Some of the labelled texts, by their numbers from 0, with their places; the source is read once more."""
     source = open_source(data, by_options=True)
     split, rows = (labelled.split, list(numbers)) if labelled.rows is None else (source.splits[0], labelled.rows[list(numbers)].tolist())
@@ -227,20 +227,13 @@ def located_texts(data: DataSection, labelled: LabelledTexts, numbers: Sequence[
     return [found[row] for row in rows]
 
 
-def located_at(source: TextSource, split: str, rows: Sequence[int]) -> dict[int, LocatedText]:
+def located_at(source: TextSource, split: str, rows: Sequence[int]) -> dict[int, LabelledText]:
     """The texts of these numbers in a split, from 0."""
     wanted = set(rows)
-    found = {row: one for row, one in enumerate(_located(source, split)) if row in wanted}
+    found = {row: one for row, one in enumerate(source.read(split)) if row in wanted}
     if len(found) < len(wanted):
         raise MhaError(f"{source.name}: has become shorter since it was read", "start again, and leave the data alone meanwhile")
     return found
-
-
-def _located(source: TextSource, split: str) -> Iterator[LocatedText]:
-    """The texts of a split with their places; in a source without files, the place is its name and the number of the text from 1."""
-    if isinstance(source, FileTexts):
-        return source.read_located(split)
-    return (LocatedText(one, f"{source.name}, split {split}", number) for number, one in enumerate(source.read(split), 1))
 
 
 def same_texts(

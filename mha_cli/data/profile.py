@@ -19,7 +19,7 @@ from mha_cli.data.layout import Layout, find_layout
 from mha_cli.data.paths import matching_paths
 from mha_cli.data.preparation import default_split
 from mha_cli.data.sources import open_source, with_columns
-from mha_cli.errors import listed, plural, shown_path
+from mha_cli.errors import listed, shown_path
 from mha_cli.records.reader import USUAL, Dialect, StreamWarnings
 from mha_cli.system.callbacks import SILENT, Callbacks
 
@@ -139,12 +139,11 @@ def profile_data(
     layout, warnings = find_layout(paths[0], text_column, label_column, dialect), StreamWarnings(strict=True)
     columns = labelled_columns(layout.text_column, layout.label_column, by_options=True)
     name = listed([*map(shown_path, paths)], 1)
-    texts = (located.labelled for located in read_labelled(paths, columns, dialect, warnings))
-    corpus = Corpus(counted(texts, lambda number: callbacks.log(f"reading {name}: {plural(number, 'text')}")), TextConfig(), None, name)
+    texts = counted(read_labelled(paths, columns, dialect, warnings), name, callbacks.log)
+    corpus = Corpus(texts, TextConfig(), None, name)
     for warning in warnings.lines:
         callbacks.note(warning)
-    figures = _figures_of(corpus, warnings.num_blank, warnings.num_quoted_rows)
-    return DataProfile(tuple(given), len(paths), layout, figures, dialect)
+    return DataProfile(tuple(given), len(paths), layout, _figures_of(corpus, warnings), dialect)
 
 
 def look_over(config: Config, by_options: bool = False, callbacks: Callbacks = SILENT) -> DataOverview:
@@ -155,16 +154,17 @@ def look_over(config: Config, by_options: bool = False, callbacks: Callbacks = S
         by_options: True if options of the command can name the columns of a file.
     """
     source = open_source(with_columns(config.data, callbacks.note), callbacks.log, by_options)
-    warnings = source.warnings if isinstance(source, FileTexts) else StreamWarnings()
-    train_split, test_split = source.splits[0], default_split(config.data)
 
-    def read(split: str, class_names: tuple[str, ...] | None = None, learnable: bool = False) -> Corpus:
+    def read(split: str, class_names: tuple[str, ...] | None = None, learnable: bool = False) -> tuple[Corpus, TextFigures]:
         where = f"{source.name}, split {split}"
-        texts = counted(source.read(split), lambda number: callbacks.log(f"reading {where}: {plural(number, 'text')}"))
-        return Corpus(texts, config.text, class_names, where, learnable=learnable)
+        texts = counted(source.read(split), where, callbacks.log)
+        corpus = Corpus(texts, config.text, class_names, where, learnable=learnable)
+        warnings = source.warnings if isinstance(source, FileTexts) else StreamWarnings()
+        for warning in warnings.lines:
+            callbacks.note(warning)
+        return corpus, _figures_of(corpus, warnings)
 
-    train = read(train_split, source.class_names, learnable=True)
-    num_blank, num_quoted_rows = warnings.num_blank, warnings.num_quoted_rows
+    train, figures = read(source.splits[0], source.class_names, learnable=True)
     text = decide(config, train.facts()).text if config.auto else config.text
     vocabulary = train.vocabulary(np.arange(len(train)), text.vocabulary_size)
 
@@ -173,26 +173,22 @@ def look_over(config: Config, by_options: bool = False, callbacks: Callbacks = S
         unknown_share = corpus.unknown_share(vocabulary, of_others=corpus is train)
         return SplitOverview(split, figures, _histogram(corpus.lengths), num_cut, unknown_share, **more)
 
-    of_train, of_test = overview(train_split, train, _figures_of(train, num_blank, num_quoted_rows)), None
-    if test_split in source.splits[1:]:
-        test = read(test_split)
-        figures = _figures_of(test, warnings.num_blank - num_blank, warnings.num_quoted_rows - num_quoted_rows)
-        num_in_training = int(np.isin(test.hashes_of_words, train.hashes_of_words).sum())
+    of_train, of_test = overview(source.splits[0], train, figures), None
+    if (split := default_split(config.data)) in source.splits[1:]:
+        test, figures = read(split)
         num_new = sum(number for label, number in test.sizes.items() if label not in train.sizes)
-        of_test = overview(test_split, test, figures, num_in_training=num_in_training, num_new_classes=num_new)
-    for warning in warnings.lines:
-        callbacks.note(warning)
+        of_test = overview(split, test, figures, num_in_training=train.count_known(test.hashes), num_new_classes=num_new)
     return DataOverview(source.name, len(vocabulary), text.sequence_length, of_train, of_test)
 
 
-def _figures_of(corpus: Corpus, num_blank: int, num_quoted_rows: int) -> TextFigures:
+def _figures_of(corpus: Corpus, warnings: StreamWarnings) -> TextFigures:
     median, ninety_percent = np.quantile(corpus.lengths, (0.5, 0.9), method="inverted_cdf")
     return TextFigures(
         num_texts=len(corpus),
         classes=dict(Counter(corpus.sizes).most_common()),
         lengths=Lengths(int(median), int(ninety_percent), int(corpus.lengths.max())),
         scripts=_script_shares(corpus.characters()),
-        **vars(corpus.data_issues(num_blank, num_quoted_rows)),
+        **vars(corpus.data_issues(warnings)),
     )
 
 

@@ -184,16 +184,13 @@ class SampleTexts:
         """None: the grammar labels all that it makes."""
 
     def read(self, split: str) -> Iterator[LabelledText]:
-        """The reviews of a split, shuffled, in an order that the seed fixes."""
-        return (review for _, review in self.read_with_plans(split))
-
-    def read_with_plans(self, split: str) -> Iterator[tuple[Plan, LabelledText]]:
-        """The same reviews in the same order, each with its sentence plan."""
+        """The reviews of a split, shuffled, in an order that the seed fixes; ``part`` is the sentence plan."""
         if split not in self.splits:
             raise MhaError(f"the sample reviews have no split {printable(repr(split))}", did_you_mean(split, self.splits))
-        return self._generate(is_test=split != "train", only_twins=split == "twins")
+        return self._generate(split)
 
-    def _generate(self, *, is_test: bool, only_twins: bool) -> Iterator[tuple[Plan, LabelledText]]:
+    def _generate(self, split: str) -> Iterator[LabelledText]:
+        is_test, file = split != "train", f"sample, split {split}"
         rng = random.Random(2 * self._config.seed + is_test)
         num_pairs = self._config.num_texts // (8 if is_test else 2)
         num_twin_pairs = round(num_pairs * 2 / 3)
@@ -208,15 +205,14 @@ class SampleTexts:
         order = list(range(2 * num_pairs))
         rng.shuffle(order)
 
-        for number in order:
+        if split == "twins":
+            order = [number for number in order if number < 2 * num_twin_pairs]
+        for line, number in enumerate(order, 1):
             pair, class_id = divmod(number, 2)
-            is_twin = pair < num_twin_pairs
-            if only_twins and not is_twin:
-                continue
-            plans, words = (twin_plans, twin_words) if is_twin else (plain_plans, plain_words)
+            plans, words = (twin_plans, twin_words) if pair < num_twin_pairs else (plain_plans, plain_words)
             plan_index, words_index = divmod(draws[pair], len(words))
             plan = plans[plan_index]
-            yield plan, LabelledText(_render(plan, *words[words_index][class_id]), self.class_names[class_id])
+            yield LabelledText(_render(plan, *words[words_index][class_id]), self.class_names[class_id], "", file, line, plan)
 
 
 @cache

@@ -71,7 +71,7 @@ class TfdsTexts:
         for number, (text, label) in enumerate(self._columns(split, self._settings.text_key, self._settings.label_key), start=1):
             if label < 0:  # TFDS writes -1 where a split has no labels
                 raise MhaError(f"{self.name}: text {number} of the split {printable(split)} has no label", "choose a split with labels")
-            yield labelled(text.decode("utf-8", "replace"), self._labels[label], f"{self.name}, text {number}")
+            yield labelled(text.decode("utf-8", "replace"), self._labels[label], f"{self.name}, split {split}", number)
 
     def _columns(self, split: str, *keys: str) -> Iterator[tuple[Any, ...]]:
         """The features ``keys`` of one text after the other; no other feature is decoded."""

@@ -26,7 +26,6 @@ from mha_cli.data.corpus import Corpus, EncodedTexts, counted
 from mha_cli.data.decisions import decide
 from mha_cli.data.preparation import located_at, one_hot
 from mha_cli.data.sources import open_source, with_columns
-from mha_cli.errors import plural
 from mha_cli.linear.features import ngrams_of, text_features
 from mha_cli.linear.one_vs_rest import FOLDS, Examples, cross_fitted
 from mha_cli.linear.regularization import choose_regularization
@@ -97,7 +96,7 @@ def find_label_issues(config: Config, most: int, by_options: bool = False, callb
         config = recipe.model_copy(update={"data": config.data, "seed": config.seed})
     source = open_source(with_columns(config.data, callbacks.note), callbacks.log, by_options)
     split = source.splits[0]
-    texts = counted(source.read(split), lambda number: callbacks.log(f"reading {source.name}: {plural(number, 'text')}"))
+    texts = counted(source.read(split), source.name, callbacks.log)
     corpus = Corpus(texts, config.text, source.class_names, f"{source.name}, split {split}")
     if config.auto:
         config = decide(config, corpus.facts())
@@ -121,7 +120,7 @@ def find_label_issues(config: Config, most: int, by_options: bool = False, callb
             suggested=names[suggested],
             suggested_probability=float(probabilities_C[suggested]),
             contradicted=bool(in_doubt[row]),
-            text=found[row].labelled.text,
+            text=found[row].text,
         )
 
     return LabelIssueReport(source.name, num_texts, accuracy, int(in_doubt.sum()), [issue(row) for row in rows.tolist()])

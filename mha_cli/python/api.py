@@ -18,7 +18,6 @@ from mha_cli.config.loading import config_from_dict, section_of
 from mha_cli.config.recipes import find_config
 from mha_cli.config.yaml_file import read_yaml
 from mha_cli.data.in_memory import MemoryTexts
-from mha_cli.data.labelled_text import LocatedText
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.system.callbacks import SILENT, Callbacks
 
@@ -82,8 +81,7 @@ def evaluate(model: Classifier, texts: Sequence[str], labels: Sequence[object]) 
     from mha_cli.data.preparation import LabelledTexts
 
     given = MemoryTexts(texts, labels)
-    placed = (LocatedText(text, f"labels[{number}]") for number, text in enumerate(given.read()))
-    encoded = encode_labelled(of_known_classes(placed, model.classes), model.encoder, model.classes, given.name)
+    encoded = encode_labelled(of_known_classes(given.read(), model.classes), model.encoder, model.classes, given.name)
     model.checkpoint.memory_estimate.refuse_too_long(int(encoded.lengths.max(initial=0)))
     from mha_cli.analysis.evaluation import evaluate as score
 

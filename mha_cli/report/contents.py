@@ -13,7 +13,7 @@ from mha_cli.analysis.evaluation import Evaluation, answers_of, evaluation_of
 from mha_cli.analysis.inside.head_scores import HeadReport, score_heads
 from mha_cli.analysis.shuffle import ShuffleResult, compare
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.data.labelled_text import LocatedText
+from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.preparation import LabelledTexts, located_texts
 from mha_cli.data.sources import DataSection
 from mha_cli.errors import MhaError
@@ -108,9 +108,9 @@ def report(
     wrong = np.flatnonzero(answers != labels)
     worst = wrong[np.argsort(-confidence[wrong], kind="stable")][:MOST_MISTAKES]
     mistakes = []
-    for number, (row, placed) in enumerate(zip(worst, located_texts(data, labelled, worst.tolist()), strict=True), 1):
+    for number, (row, one) in enumerate(zip(worst, located_texts(data, labelled, worst.tolist()), strict=True), 1):
         callbacks.log(f"explaining mistake {number} of {len(worst)}")
-        mistakes.append(_mistake(checkpoint, placed, checkpoint.class_names[answers[row]], float(confidence[row])))
+        mistakes.append(_mistake(checkpoint, one, checkpoint.class_names[answers[row]], float(confidence[row])))
     (shuffle,) = compare([(name, checkpoint, word_order)], SHUFFLES, SHUFFLED_TEXTS, callbacks=callbacks)
     for_heads = max(1, min(MOST_FOR_HEADS, ANSWERS_FOR_HEADS // sum(checkpoint.config.model.heads)))
     return Report(
@@ -126,16 +126,16 @@ def report(
     )
 
 
-def _mistake(checkpoint: Checkpoint, placed: LocatedText, answer: str, probability: float) -> Mistake:
-    words = TextPipeline(checkpoint.config.text, checkpoint.vocabulary).read_words(placed.labelled.text)
+def _mistake(checkpoint: Checkpoint, one: LabelledText, answer: str, probability: float) -> Mistake:
+    words = TextPipeline(checkpoint.config.text, checkpoint.vocabulary).read_words(one.text)
     falls = None
     if 0 < len(words) <= MOST_WORDS:
         with suppress(MhaError):  # its attention may take too much memory all the same
-            falls = explain(checkpoint, placed.labelled.text).occlusion
+            falls = explain(checkpoint, one.text).occlusion
     start = 0
     if falls is not None and len(falls) > SHOWN_WORDS:
         start = int(np.convolve(np.abs(falls), np.ones(SHOWN_WORDS), "valid").argmax())
     shown = slice(start, start + SHOWN_WORDS)
-    place = placed.file if placed.line is None else f"{placed.file}:{placed.line}"
+    place = one.file if one.line is None else f"{one.file}:{one.line}"
     after = max(0, len(words) - shown.stop)
-    return Mistake(place, placed.labelled.label, answer, probability, words[shown], falls and falls[shown], start, after)
+    return Mistake(place, one.label, answer, probability, words[shown], falls and falls[shown], start, after)

@@ -6,7 +6,7 @@ import memory
 import pytest
 from plots import spread
 
-from mha_cli.data.files import labelled_columns, read_labelled_file
+from mha_cli.data.files import labelled_columns, read_labelled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ def test_labels_that_crowd_are_spread_around_their_middle(values: list[float], m
 def test_reviews_are_made_of_the_sentences_of_their_class(tmp_path: Path) -> None:
     path, given = tmp_path / "reviews.csv", [("Good. Very good! So?", "pos"), ("Bad film.", "neg"), ("Fine, really. Yes.", "pos")]
     memory.write_reviews(path, given, 1500)
-    made = [placed.labelled for placed in read_labelled_file(str(path), labelled_columns("text", "label"))]
+    made = [*read_labelled([str(path)], labelled_columns("text", "label"))]
     assert len(made) == 1500
     assert {review.text for review in made if review.label == "neg"} == {"Bad film."}
     good = [memory.END_OF_SENTENCE.split(review.text) for review in made if review.label == "pos"]

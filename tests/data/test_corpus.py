@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -13,15 +12,13 @@ from sklearn.model_selection import train_test_split
 
 from mha_cli.config.settings import SampleData, TextConfig
 from mha_cli.data.corpus import Corpus, EncodedTexts, counted, drop_words, encode_labelled, join_texts, of_known_classes
-from mha_cli.data.labelled_text import LabelledText, LocatedText
+from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.sample import SampleTexts
+from mha_cli.records.reader import StreamWarnings
 from mha_cli.text.encoding import TextPipeline
 from mha_cli.text.vocabulary import Vocabulary
 from tests.errors import error_of
 from tests.reviews import with_characters
-
-if TYPE_CHECKING:
-    pass
 
 PLAIN = TextConfig()
 SIZE = PLAIN.vocabulary_size
@@ -53,23 +50,22 @@ def _spans(reviews: EncodedTexts) -> list[tuple[int, int]]:
 
 def test_repeated_texts_are_counted_to_the_letter() -> None:
     found = corpus("aabbabaab", ["one", "two", "one", "One", "", "one", "two", " ", ""])
-    issues = found.data_issues()
+    issues = found.data_issues(StreamWarnings())
     assert (issues.num_repeated, issues.num_two_labels, issues.num_wordless) == (3, 1, 3)
-    assert found.count_known(["one", "three", "one", "ONE", ""]) == 2
+    assert found.count_known(map(hash, ["one", "three", "one", "ONE", ""])) == 2
     assert found.count_known([]) == 0
-    assert found.count_shared(np.array([2, 3, 4, 5, 8]), np.array([0, 1, 6, 7])) == 2
-    assert corpus("abab").data_issues().line() == ""
+    assert found.count_known(found.hashes[[2, 3, 4, 5, 8]], np.array([0, 1, 6, 7])) == 2
+    assert corpus("abab").data_issues(StreamWarnings()).line() == ""
 
 
 # Reading
 
 
 def test_counted_tells_how_many_have_passed() -> None:
-    told: list[int] = []
-    reviews = [LabelledText(str(number), "a") for number in range(7)]
-    assert list(counted(reviews, told.append, every=3)) == reviews
-    assert told == [3, 6, 7]
-    assert (list(counted([], told.append)), told[3:]) == ([], [0])
+    told: list[str] = []
+    assert list(counted(range(7), "films", told.append, every=3)) == [*range(7)]
+    assert told == [f"reading films: {number} texts" for number in (3, 6, 7)]
+    assert (list(counted([], "films", told.append)), told[3:]) == ([], ["reading films: 0 texts"])
 
 
 @pytest.mark.parametrize(
@@ -212,8 +208,8 @@ def test_texts_that_no_classifier_could_learn_from() -> None:
 
 
 def test_a_class_that_the_model_does_not_know() -> None:
-    first, second = (LocatedText(LabelledText("word", label), "films.csv", None) for label in ("neg", "meh"))
-    assert [*of_known_classes([first], ("neg", "pos"))] == [first.labelled]
+    first, second = (LabelledText("word", label, file="films.csv") for label in ("neg", "meh"))
+    assert [*of_known_classes([first], ("neg", "pos"))] == [first]
     assert [review.label for review in of_known_classes([first], ("\ufeffneg", "pos"))] == ["\ufeffneg"]
     unknown = "films.csv: the class is 'meh'; the model knows neg, pos"
     assert error_of(list, of_known_classes([first, second], ("neg", "pos"))) == unknown

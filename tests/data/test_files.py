@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from mha_cli.config.settings import FilesData
 from mha_cli.data import files
-from mha_cli.data.files import FileTexts, labelled_columns, read_labelled, read_labelled_file, read_text_lines
+from mha_cli.data.files import FileTexts, labelled_columns, read_labelled, read_text_lines
 from mha_cli.data.labelled_text import LabelledText
 from mha_cli.records.reader import Dialect
 from tests.errors import error_of
@@ -41,7 +41,7 @@ def write(path: str, content: str | bytes) -> str:
 
 
 def read(path: str, text_column: str = "text", label_column: str = "label") -> list[LabelledText]:
-    return [placed.labelled for placed in read_labelled_file(path, labelled_columns(text_column, label_column))]
+    return [LabelledText(*one[:3]) for one in read_labelled([path], labelled_columns(text_column, label_column))]
 
 
 # Formats
@@ -88,7 +88,7 @@ def test_columns_are_found_by_name_and_the_others_are_skipped() -> None:
     write("a.csv", "id, stars ,body,x\n7,5,fine,\n")
     write("a.jsonl", '{"id": 7, "stars": 5, "body": "fine"}')
     source = FileTexts(FilesData(source="files", train=["a.csv", "a.jsonl"], text_column="body", label_column="stars"))
-    assert list(source.read("train")) == [LabelledText("fine", "5")] * 2
+    assert [one[:2] for one in source.read("train")] == [("fine", "5")] * 2
 
 
 @pytest.mark.parametrize("text", ["a\0b", "\u2028 and \x85 end no line", "  kept  ", "x" * 300_000])
@@ -145,7 +145,7 @@ def test_files_and_patterns_one_after_another_in_formats_of_their_own() -> None:
     write("a[1].csv", "text,label\nfive,x\n")
     found = read_labelled(["first.jsonl", "train", "part-*.csv", "a[1].csv"], COLUMNS)
     places = [("first.jsonl", 1), ("train/x/1.txt", None), ("part-2.csv", 2), ("part-10.csv", 2), ("a[1].csv", 2)]
-    assert [(placed.labelled.text, placed.file, placed.line) for placed in found] == [
+    assert [(one.text, one.file, one.line) for one in found] == [
         (text, *place) for text, place in zip(["one", "two", "three", "four", "five"], places, strict=True)
     ]
     source = FileTexts(FilesData(source="files", train=["first.jsonl", "part-*.csv"], test="**/part-2.csv"))
@@ -202,7 +202,7 @@ def test_a_file_is_read_as_a_stream(name: str) -> None:
     write(name, "text,label\n" * (name == "a.csv") + line * 800)
     tracemalloc.start()
     try:
-        assert sum(1 for _ in read_labelled_file(name, COLUMNS)) == 800
+        assert sum(1 for _ in read_labelled([name], COLUMNS)) == 800
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -263,8 +263,8 @@ def test_not_utf8() -> None:
 def test_other_encodings(name: str, encoding: str) -> None:
     write(name, ("café" if "train" in name else '{"text": "café", "label": "pos"}').encode(encoding))
     read_as = Dialect("windows-1252")  # a byte-order mark is right whatever is asked for
-    (found,) = read_labelled_file(name.partition("/")[0], COLUMNS, read_as)
-    assert found.labelled == LabelledText("café", "pos")
+    (found,) = read_labelled([name.partition("/")[0]], COLUMNS, read_as)
+    assert found[:2] == ("café", "pos")
 
 
 def test_binary_files_are_refused() -> None:
@@ -304,7 +304,7 @@ def test_texts_have_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_folders_at_fault_are_refused_before_any_text_is_read(names: list[str], expected: str) -> None:
     for name in names:
         write(f"train/{name}", "fine")
-    assert error_of(next, read_labelled_file("train", COLUMNS)) == f"train{expected}"
+    assert error_of(next, read_labelled(["train"], COLUMNS)) == f"train{expected}"
 
 
 def test_a_review_that_is_no_file() -> None:

@@ -15,7 +15,7 @@ from mha_cli.data import held_out
 from mha_cli.data.corpus import Corpus
 from mha_cli.data.files import FileTexts
 from mha_cli.data.held_out import drawn_for_testing, groups_by_names, held_out_groups, names_in
-from mha_cli.data.labelled_text import LabelledText, LocatedText
+from mha_cli.data.labelled_text import LabelledText
 from tests.errors import error_of
 
 if TYPE_CHECKING:
@@ -24,13 +24,9 @@ if TYPE_CHECKING:
 REVIEWS = [LabelledText(f"text {number}", "rare" if number % 10 == 0 else "usual") for number in range(300)]
 
 
-def located(texts: list[LabelledText]) -> list[LocatedText]:
-    return [LocatedText(text, "a.csv") for text in texts]
-
-
 def drawn_of(reviews: list[LabelledText], share: float = 0.2, by_names: bool = False) -> list[LabelledText]:
     """The reviews of the test part."""
-    drawn = drawn_for_testing(located(reviews), share, by_names, "a.csv")
+    drawn = drawn_for_testing(reviews, share, by_names, "a.csv")
     return [review for review, is_drawn in zip(reviews, drawn, strict=True) if is_drawn]
 
 
@@ -52,7 +48,7 @@ def test_it_is_the_part_that_it_was() -> None:
 
 def test_equal_texts_are_on_one_side_whatever_their_labels() -> None:
     reviews = [*REVIEWS, *(LabelledText(review.text, "usual") for review in REVIEWS[::3])]
-    drawn = drawn_for_testing(located(reviews), 0.2, False, "a.csv")
+    drawn = drawn_for_testing(reviews, 0.2, False, "a.csv")
     sides = {(review.text, bool(side)) for review, side in zip(reviews, drawn, strict=True)}
     assert len(sides) == len({review.text for review in reviews})
 
@@ -60,7 +56,7 @@ def test_equal_texts_are_on_one_side_whatever_their_labels() -> None:
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
 def test_every_class_keeps_a_text_to_learn_from(share: float) -> None:
     reviews = [*REVIEWS, LabelledText("alone", "single"), LabelledText("text 1", "only of two labels")]
-    drawn = drawn_for_testing(located(reviews), share, False, "a.csv")
+    drawn = drawn_for_testing(reviews, share, False, "a.csv")
     kept = {review.label for review, is_drawn in zip(reviews, drawn, strict=True) if not is_drawn}
     assert kept == {"rare", "usual", "single", "only of two labels"}
 
@@ -68,7 +64,7 @@ def test_every_class_keeps_a_text_to_learn_from(share: float) -> None:
 def test_texts_that_share_names_are_on_one_side() -> None:
     films = [f"I saw Zorblax{film} and Quuxley{film}" for film in "abcdefghij"]
     reviews = [LabelledText(f"{film}, it was number {number}", str(number % 2)) for film in films for number in range(8)]
-    drawn = drawn_for_testing(located(reviews), 0.2, True, "a.csv")
+    drawn = drawn_for_testing(reviews, 0.2, True, "a.csv")
     assert [*drawn.reshape(10, 8).sum(axis=1)].count(8) == 2
     assert drawn.sum() == 16
 
@@ -101,10 +97,11 @@ def test_a_group_is_on_one_side(tmp_path: Path) -> None:
 def test_a_file_is_read_in_two_parts(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text,label\n\n" + "".join(f"{review.text},{review.label}\n" for review in REVIEWS))
     source = FileTexts(FilesData(source="files", train=str(tmp_path / "a.csv"), test_share=0.2))
-    train, test = ([*source.read_located(split)] for split in source.splits)
-    assert [placed.labelled for placed in test] == drawn_of(REVIEWS)
-    assert sorted(placed.line for placed in [*train, *test]) == [*range(3, 303)]
-    assert source.warnings.num_blank == 1
+    train, num_blank = [*source.read("train")], source.warnings.num_blank
+    test = [*source.read("test")]
+    assert [one[:2] for one in test] == [one[:2] for one in drawn_of(REVIEWS)]
+    assert sorted(one.line or 0 for one in [*train, *test]) == [*range(3, 303)]
+    assert (num_blank, source.warnings.num_blank) == (1, 0)
 
 
 # Texts that share rare names

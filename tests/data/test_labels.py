@@ -51,7 +51,7 @@ def test_every_source_names_a_class_alike(given: str) -> None:
     elif given != "array":
         write(path, in_format(given, [("a text", label) for label in labels]))
     of_memory = MemoryTexts(["a text"] * 3, np.array(labels)).read()
-    found = of_memory if given == "array" else (placed.labelled for placed in read_labelled([path], labelled_columns()))
+    found = of_memory if given == "array" else read_labelled([path], labelled_columns())
     assert sorted((review.label, review.spelling) for review in found) == sorted(zip(["True", CAFE, "bad"], labels, strict=True))
 
 

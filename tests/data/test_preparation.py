@@ -17,6 +17,7 @@ from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.preparation import labelled_texts, located_texts, prepare
 from mha_cli.data.profile import look_over, profile_data
 from mha_cli.errors import MhaError
+from mha_cli.records.reader import StreamWarnings
 from mha_cli.system.callbacks import Callbacks
 from mha_cli.text.encoding import TextPipeline
 from tests.checkpoints import small_checkpoint
@@ -146,7 +147,7 @@ def test_labels_that_look_like_mistakes_are_noted_by_every_command(labels: list[
 )
 def test_spellings_are_shown_so_that_they_can_be_told_apart(labels: list[str], shown: str) -> None:
     texts = MemoryTexts(["fine"] * (len(labels) + 1), [*labels, "other"]).read()
-    found = corpus.Corpus(texts, TextConfig(), None, "x").data_issues().line()
+    found = corpus.Corpus(texts, TextConfig(), None, "x").data_issues(StreamWarnings()).line()
     assert found.partition("more than one way: ")[2][3:-1] == shown
 
 
@@ -221,12 +222,12 @@ def test_labelled_reviews_are_found_again_in_their_source(source: str, split: st
     labelled = labelled_texts(checkpoint, data, split)
     numbers = [3, 0, 1]
     for number, placed in zip(numbers, located_texts(data, labelled, numbers), strict=True):
-        tokens = TextPipeline(checkpoint.config.text, checkpoint.vocabulary).encode(placed.labelled.text).tokens
+        tokens = TextPipeline(checkpoint.config.text, checkpoint.vocabulary).encode(placed.text).tokens
         assert labelled.texts.padded([number])[0].tolist() == tokens.tolist()
-        assert checkpoint.class_names[labelled.texts.labels[number]] == placed.labelled.label
+        assert checkpoint.class_names[labelled.texts.labels[number]] == placed.label
         if source == "files":
             assert placed.file == "films.csv"
-            assert rows[(placed.line or 0) - 2] == placed.labelled[:2]
+            assert rows[(placed.line or 0) - 2] == placed[:2]
         else:
             assert placed.file == f"sample, split {'test' if split == 'test' else 'train'}"
     if source == "files":

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 from mha_cli.config.loading import load_config
 from mha_cli.config.recipes import find_config
 from mha_cli.config.settings import FilesData
-from mha_cli.data.data_issues import find_data_issues
 from mha_cli.data.layout import Layout
 from mha_cli.data.new_config import new_config
 from mha_cli.data.profile import DataProfile, Lengths, TextFigures, look_over, profile_data
@@ -79,8 +77,7 @@ def test_any_file_is_looked_at_or_refused_in_one_line(name: str, content: bytes,
 
 def profile(data: tuple[str, ...], text_column: str, label_column: str) -> DataProfile:
     layout = Layout("table", "comma", True, (text_column, label_column), text_column, label_column, "given", "by \x1b its name")
-    classes, nothing = {"a": 4, "b": 3}, find_data_issues(*[np.zeros(0, np.int64)] * 3, {}, {})
-    figures = TextFigures(num_texts=7, classes=classes, lengths=Lengths(1, 2, 3), scripts={"Latin": 1.0}, **vars(nothing))
+    figures = TextFigures(num_texts=7, classes={"a": 4, "b": 3}, lengths=Lengths(1, 2, 3), scripts={"Latin": 1.0})
     return DataProfile(data, 1, layout, figures)
 
 

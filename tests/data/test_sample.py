@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from itertools import chain, combinations
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,9 +12,6 @@ from mha_cli.config.settings import SampleData
 from mha_cli.data import sample
 from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.sample import SampleTexts
-
-if TYPE_CHECKING:
-    pass
 
 TOKEN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*|[^\w\s]")
 
@@ -28,13 +24,16 @@ def tokens(text: str) -> list[str]:
     return TOKEN.findall(text.lower())
 
 
+def plan_of(review: LabelledText) -> sample.Plan:
+    assert isinstance(review.part, sample.Plan)
+    return review.part
+
+
 def test_seed_0_is_what_it_was() -> None:
-    assert next(source().read("train")) == LabelledText(
-        "Nobody could call the pacing dazzling, it was simply clumsy. We took the last bus home afterwards.", "neg"
-    )
-    assert next(source().read("twins")) == LabelledText(
-        "My neighbour lent me the disc. The pacing was weak, by no means thrilling. The tickets were eight euros each.", "neg"
-    )
+    first = "Nobody could call the pacing dazzling, it was simply clumsy. We took the last bus home afterwards."
+    assert next(source().read("train"))[:2] == (first, "neg")
+    first = "My neighbour lent me the disc. The pacing was weak, by no means thrilling. The tickets were eight euros each."
+    assert next(source().read("twins"))[:2] == (first, "neg")
 
 
 @pytest.mark.parametrize(("num_texts", "num_train", "num_test", "num_twins"), [(201, 200, 50, 34), (20_000, 20_000, 5000, 3334)])
@@ -58,8 +57,8 @@ def test_the_largest_setting_works() -> None:
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_two_thirds_are_twins_with_the_same_tokens_and_opposite_classes(split: str) -> None:
     labels_of_bag: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for plan, review in source().read_with_plans(split):
-        if plan.construction in sample.CONTRASTS:
+    for review in source().read(split):
+        if plan_of(review).construction in sample.CONTRASTS:
             labels_of_bag[tuple(sorted(tokens(review.text)))].append(review.label)
     # Both twins of every pair are here, so whatever sees only the bag is right on exactly half of them.
     assert all(Counter(labels)["neg"] == Counter(labels)["pos"] for labels in labels_of_bag.values())
@@ -67,27 +66,27 @@ def test_two_thirds_are_twins_with_the_same_tokens_and_opposite_classes(split: s
 
 
 def test_twins_are_the_test_reviews_that_contrast() -> None:
-    contrasts = [review for plan, review in source().read_with_plans("test") if plan.construction in sample.CONTRASTS]
-    assert list(source().read("twins")) == contrasts
+    contrasts = [review.text for review in source().read("test") if plan_of(review).construction in sample.CONTRASTS]
+    assert [review.text for review in source().read("twins")] == contrasts
 
 
 def test_plain_reviews_tell_their_class_by_their_words() -> None:
     adjectives = {"pos": set(sample.POSITIVE), "neg": set(sample.NEGATIVE)}
-    for plan, review in source().read_with_plans("train"):
-        if plan.construction in sample.PLAIN:
+    for review in source().read("train"):
+        if plan_of(review).construction in sample.PLAIN:
             assert len(adjectives[review.label].intersection(tokens(review.text))) == 2
             assert set(tokens(review.text)).isdisjoint(set(sample.POSITIVE + sample.NEGATIVE) - adjectives[review.label])
 
 
 def test_no_two_parts_of_a_test_plan_meet_in_training() -> None:
-    train, test = ({plan for plan, _ in source(20_000).read_with_plans(split)} for split in ("train", "test"))
+    train, test = ({*map(plan_of, source(20_000).read(split))} for split in ("train", "test"))
     for first, second in combinations(range(4), 2):
         train_pairs, test_pairs = ({(plan[first], plan[second]) for plan in plans} for plans in (train, test))
         assert train_pairs.isdisjoint(test_pairs)
 
 
 def test_training_meets_every_part_often() -> None:
-    plans = [plan for plan, _ in source().read_with_plans("train")]
+    plans = [*map(plan_of, source().read("train"))]
     for part, table in enumerate((sample.OPENINGS, sample.CONTRASTS + sample.PLAIN, sample.SUBJECTS, sample.CLOSINGS)):
         counts = Counter(plan[part] for plan in plans)
         assert set(counts) == set(table)

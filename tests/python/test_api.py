@@ -118,7 +118,7 @@ def test_it_is_the_training_of_the_command(
     trained: tuple[mha.Classifier, Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, folder, lines = trained
-    Path(tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label, _ in REVIEWS))
+    Path(tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": one.text, "label": one.label}) + "\n" for one in REVIEWS))
     given = [part for name, value in SMALL.items() for part in ("--set", f"{section_of(name)}.{name}={value}")]
     done = run_here(
         "train", "--config", "text", "--set", "data.train=texts.jsonl", *given, "-o", "run", cwd=tmp_path, monkeypatch=monkeypatch
@@ -139,7 +139,7 @@ def test_evaluate_gives_the_figures_of_the_command(
     trained: tuple[mha.Classifier, Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, folder, _ = trained
-    (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label, _ in REVIEWS))
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": one.text, "label": one.label}) + "\n" for one in REVIEWS))
     told = run_here("evaluate", folder, "--data", "texts.jsonl", "--json", cwd=tmp_path, monkeypatch=monkeypatch)
     assert told.code == 0, told.stderr
     found, shown = mha.evaluate(model, TEXTS, LABELS), json.loads(told.stdout)
