@@ -1,4 +1,4 @@
-"""Draws the figures of docs/attention.md that need no trained model: `python docs/figures.py`.
+"""Draws the figures of docs/attention-layer.md that need no trained model: `python docs/figures.py`.
 
 The others are drawn by `mha attention --png` and `mha shuffle-test --plot`, with the commands that stand beside them.
 """

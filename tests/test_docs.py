@@ -98,7 +98,7 @@ def test_figures_print_what_the_page_says(tmp_path: Path, monkeypatch: pytest.Mo
     rng = np.random.default_rng(0)
     numbers = re.findall(r"\d\.\d{3}|\d{4}", figures.draw_projections(rng) + figures.draw_scale(rng))
     assert len(numbers) == 7
-    page = (DOCS / "attention.md").read_text("utf-8")
+    page = (DOCS / "attention-layer.md").read_text("utf-8")
     assert [number for number in numbers if number not in page] == []
     assert {path.name for path in tmp_path.iterdir()} == {"projections.png", "scale.png"}
 
@@ -111,7 +111,7 @@ def test_the_command_of_every_figure_is_named_below_it_and_every_figure_is_shown
             path = (page.parent / figure[1]).resolve()
             assert path.is_file(), f"{relative(page)} shows {figure[1]}"
             shown.add(path)
-            if path.suffix == ".svg":  # a picture of commands, up to date with the generated pages
+            if path.suffix == ".svg":  # drawn by hand, or a picture of commands
                 continue
             below = re.split(r"^#|^!", text[figure.end() :], maxsplit=1, flags=re.MULTILINE)[0]
             named = re.findall(r"`(?:python (?:benchmarks|docs)/\S+\.py\b.*?)`|^mha .* --(?:png|plot) \S+$", below, re.MULTILINE)
