@@ -58,8 +58,8 @@ def attention(
     if png is not None:
         refuse_picture(png, "--png")
     dialect = Dialect(encoding, not no_quoting)
-    model, review = model_and_text(context, checkpoint, text, given, form, text_column, record, dialect)
-    view = view_attention(model, review)
+    model, chosen = model_and_text(context, checkpoint, text, given, form, text_column, record, dialect)
+    view = view_attention(model, chosen)
     view.of(block, head)  # refused before anything is written
     if html is not None:
         write_attention_page(view, model, html)

@@ -49,8 +49,8 @@ def explain(
     if html is not None:
         refuse_output("--html", html)
     dialect = Dialect(encoding, not no_quoting)
-    model, review = model_and_text(context, checkpoint, text, given, form, text_column, record, dialect)
-    explanation = explain_text(model, review)
+    model, chosen = model_and_text(context, checkpoint, text, given, form, text_column, record, dialect)
+    explanation = explain_text(model, chosen)
     if gradients:
         with status("starting TensorFlow"):
             from mha_cli.analysis.inside.attribution import integrated_gradients

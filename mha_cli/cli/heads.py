@@ -78,8 +78,8 @@ def heads(
         from mha_cli.analysis.inside.head_scores import score_heads
         from mha_cli.analysis.inside.pruning import prune as prune_heads
 
-        report, reviews = score_heads(model, labelled, max_texts, callbacks)
-        pruning = prune_heads(model, report, reviews, prune, output, retrain, learnt_from, callbacks) if prune and output else None
+        report, scored = score_heads(model, labelled, max_texts, callbacks)
+        pruning = prune_heads(model, report, scored, prune, output, retrain, learnt_from, callbacks) if prune and output else None
     if plot is not None:
         save_picture(heads_figure(report), plot)
     print_json({**asdict(report), "pruning": pruning}) if as_json else render_inspection.heads(report, pruning)

@@ -102,7 +102,7 @@ def model_and_text(
 ) -> tuple[Checkpoint, str]:
     """The model and the one text to look into, from the command line, a file or standard input.
 
-    All plain lines are one text, since a review has paragraphs; a record of a table also is one. ``number`` chooses a line or a record.
+    All plain lines are one text, since a text may have paragraphs; a record of a table also is one. ``number`` chooses a line or a record.
     """
     if text is None and path is None:
         refuse_no_text(context)

@@ -23,7 +23,7 @@ PLAIN_SECONDS = 15.0
 
 @contextmanager
 def training_progress() -> Iterator[Callbacks]:
-    """Callbacks for training: they show epoch, step, loss, accuracy, reviews/s and time left."""
+    """Callbacks for training: they show epoch, step, loss, accuracy, texts/s and time left."""
     with _console() as console:
         if not console.is_terminal:
             yield _plain_callbacks(console)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SHADES = " ░▒▓█"
 NUM_LINKS = 12
-"""Links that are listed of a review too long for a heat map."""
+"""Links that are listed of a text too long for a heat map."""
 
 
 def attention(view: AttentionView, block: int, head: int | None) -> None:
@@ -45,7 +45,7 @@ def attention(view: AttentionView, block: int, head: int | None) -> None:
 
 
 def explanation(result: Explanation) -> None:
-    """The review with its words coloured or signed by what they decide, then a table of those that decide most."""
+    """The text with its words coloured or signed by what they decide, then a table of those that decide most."""
     entropy, num_words = mean_entropy(result.attention), len(result.words)
     console = stdout_console()
     coloured = console.color_system is not None and not console.no_color

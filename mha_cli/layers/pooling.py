@@ -1,4 +1,4 @@
-"""Pooling over the words of a review.
+"""Pooling over the positions of a text.
 
 Axes: B batch, L length, D model width.
 """
