@@ -192,13 +192,10 @@ class Folder:
         """The path of a file in it."""
         return f"{self._path}/{name}"
 
-    def read(self, name: str) -> bytes | None:
-        """What is in a small file in it, ``SMALL_BYTES`` at most; None where there is none."""
-        try:
-            with self.files.open(self / name) as file:
-                return file.read(SMALL_BYTES)
-        except FileNotFoundError:
-            return None
+    def read(self, name: str) -> bytes:
+        """The content of a small file in it, ``SMALL_BYTES`` at most."""
+        with self.files.open(self / name) as file:
+            return file.read(SMALL_BYTES)
 
 
 def files_of(given: str) -> tuple[Files, str]:

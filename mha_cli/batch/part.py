@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import IO, Any, Literal, TypeAlias
+from typing import IO, Any, Literal, TypeAlias, TypeVar
 
 from mha_cli.batch.files import Folder, Status
 from mha_cli.batch.shards import Shard
@@ -24,6 +24,7 @@ from mha_cli.version import __version__
 
 PartFormat: TypeAlias = Literal["jsonl", "parquet"]
 Row: TypeAlias = dict[str, Any]
+Task = TypeVar("Task", bound=Hashable)
 
 PART_FORMATS: tuple[PartFormat, ...] = ("jsonl", "parquet")
 UNREADABLE = "unreadable"
@@ -32,8 +33,8 @@ ATTEMPTS = 3
 """How often a shard is begun whose process ends in the middle."""
 SHOWN_FAULTS = 10
 """Faults of rows that a manifest holds."""
-NO_MANIFEST = (ValueError, LookupError, TypeError, IsADirectoryError, RecursionError)
-"""Errors of reading a manifest that is not ours, or of another version."""
+NO_MANIFEST = (ValueError, LookupError, TypeError, FileNotFoundError, IsADirectoryError, RecursionError)
+"""Errors of reading a manifest, or its part, that is missing, not ours, or of another version."""
 GROUP_PROBABILITIES = 1 << 15
 """Probabilities after which a row group of Parquet is full."""
 
@@ -98,23 +99,39 @@ def classify_shard(shard: Shard, job: Job) -> ShardReport:
     """
     try:
         status = _status(shard)
-        if earlier := _earlier_report(shard, status, job):
-            return earlier
-        try:
-            return _write_part(shard, status, job)
-        except ShardFault:
-            if _is_stale(shard, job):
-                _remove(shard, job, PART_FORMATS)
-            raise
+        return _earlier_report(shard, status, job) or _write_part(shard, status, job)
     except ShardFault as fault:
         return ShardReport(shard.name, fault=str(fault))
     except OSError as error:  # those of the shard are faults of it
         raise MhaError(f"{job.output.name}: {error.strerror or error}", "run it again: what is done stays", EXIT_FAILURE) from None
 
 
-def given_up(shard: Shard) -> ShardReport:
-    """The report of a shard that was begun ``ATTEMPTS`` times."""
-    return ShardReport(shard.name, fault=f"{shard.name}: the process that read it has ended {ATTEMPTS} times; look at its memory")
+def classify_shards(
+    shards: Sequence[Shard], at_once: int, begin: Callable[[Shard], Task], wait: Callable[[list[Task]], tuple[Task, ShardReport | None]]
+) -> Iterator[ShardReport]:
+    """Reports of all shards, each as soon as it is there.
+
+    Args:
+        shards: shards in the order in which they begin.
+        at_once: tasks at a time.
+        begin: function that starts the task of a shard.
+        wait: function from the running tasks to one that has ended, and its report; None if its process has ended in the middle. Such a
+            shard is begun again, up to ``ATTEMPTS`` times in all.
+    """
+    left, running = deque((shard, 1) for shard in shards), dict[Task, tuple[Shard, int]]()
+    while left or running:
+        while left and len(running) < at_once:
+            shard, attempt = left.popleft()
+            running[begin(shard)] = shard, attempt
+        task, report = wait([*running])
+        shard, attempt = running.pop(task)
+        if report:
+            yield report
+        elif attempt < ATTEMPTS:
+            left.appendleft((shard, attempt + 1))
+        else:
+            fault = f"{shard.name}: the process that read it has ended {ATTEMPTS} times; look at its memory"
+            yield ShardReport(shard.name, fault=fault)
 
 
 def manifest_name(shard: Shard) -> str:
@@ -153,6 +170,7 @@ def _write_part(shard: Shard, status: Status, job: Job) -> ShardReport:
             if rows and rows == unreadable:
                 raise ShardFault(f"{faults[0]}; nor can any other record be read")
             if _status(shard) != status:
+                _remove(shard, job, PART_FORMATS)  # an earlier part is of other texts now
                 raise ShardFault(f"{shard.name}: has changed while it was read; run the same again")
         size, part_digest = _digest_of(file)
         _remove(shard, job, [form for form in PART_FORMATS if form != job.part_format])
@@ -172,38 +190,25 @@ def _write_part(shard: Shard, status: Status, job: Job) -> ShardReport:
 
 
 def _earlier_report(shard: Shard, status: Status, job: Job) -> ShardReport | None:
-    """The report of an earlier part, if its manifest fits its bytes, and this job would write the same part."""
-    files, output = job.output.files, job.output
+    """The report of an earlier part, if its manifest fits its bytes, and this job would write the same part.
+
+    An earlier part of other bytes than the shard has now is removed.
+    """
+    part_name, settings = f"{shard.stem}.{job.part_format}", _settings(shard, job)
     try:
-        manifest = _manifest(shard, job)
+        manifest = json.loads(job.output.read(manifest_name(shard)))
         given, part, rows, unreadable = manifest["input"], manifest["part"], manifest["rows"], manifest["unreadable"]
-        if not (
-            manifest["model"] == {"sha256": job.model_sha256}
-            and {name: given[name] for name in _settings(shard, job)} == _settings(shard, job)
-            and part["name"] == f"{shard.stem}.{job.part_format}"
-            and (found := files.status(output / part["name"])) is not None
-            and found.size == part["size"]
-            and _has_bytes_of(shard, status, given)
-        ):
+        if not _has_bytes_of(shard, status, given):
+            _remove(shard, job, PART_FORMATS)
             return None
-        with files.open(output / part["name"]) as file:
+        same = manifest["model"] == {"sha256": job.model_sha256} and {name: given[name] for name in settings} == settings
+        if not same or part["name"] != part_name:
+            return None
+        with job.output.files.open(job.output / part_name) as file:
             fits = 0 <= unreadable <= rows == _rows_of(file, job.part_format, part["sha256"])
         return ShardReport(shard.name, rows, unreadable, earlier=True) if fits else None
     except NO_MANIFEST:
         return None
-
-
-def _is_stale(shard: Shard, job: Job) -> bool:
-    """Whether the part that is there is known to be of other bytes than the shard has now."""
-    try:
-        return not _has_bytes_of(shard, _status(shard), _manifest(shard, job)["input"])
-    except (*NO_MANIFEST, ShardFault):  # nothing tells
-        return False
-
-
-def _manifest(shard: Shard, job: Job) -> Any:
-    """The manifest of a shard's part, or whatever has its name; empty where nothing has."""
-    return json.loads(job.output.read(manifest_name(shard)) or b"{}")
 
 
 def _has_bytes_of(shard: Shard, status: Status, given: dict[str, Any]) -> bool:
@@ -216,7 +221,6 @@ def _has_bytes_of(shard: Shard, status: Status, given: dict[str, Any]) -> bool:
 
 
 def _settings(shard: Shard, job: Job) -> dict[str, object]:
-    """How a shard is read."""
     return {"format": shard.form, "text_column": job.columns.text, **job.dialect._asdict()}
 
 
@@ -244,7 +248,6 @@ def _chunks(shard: Shard, digest: Any) -> Iterator[bytes]:
 
 @contextmanager
 def _faults_of(shard: Shard) -> Iterator[None]:
-    """Raise the errors of reading a shard as its faults."""
     try:
         yield
     except (OSError, ValueError) as error:
@@ -253,7 +256,6 @@ def _faults_of(shard: Shard) -> Iterator[None]:
 
 
 def _rows_of(file: IO[bytes], part_format: PartFormat, sha256: str) -> int | None:
-    """The number of rows of a part; None if it has another hash."""
     digest, num_lines = hashlib.sha256(), 0
     for chunk in iter(lambda: file.read(CHUNK_BYTES), b""):
         digest.update(chunk)
@@ -269,13 +271,11 @@ def _rows_of(file: IO[bytes], part_format: PartFormat, sha256: str) -> int | Non
 
 
 def _remove(shard: Shard, job: Job, part_formats: Sequence[PartFormat]) -> None:
-    """Remove the manifest first, and then parts."""
     for name in (manifest_name(shard), *(f"{shard.stem}.{part_format}" for part_format in part_formats)):
         job.output.files.remove(job.output / name)
 
 
 def _digest_of(file: IO[bytes]) -> tuple[int, str]:
-    """Size and hash of what has been written to a file."""
     file.flush()
     with open(file.fileno(), "rb", closefd=False) as written:
         written.seek(0)
@@ -284,7 +284,6 @@ def _digest_of(file: IO[bytes]) -> tuple[int, str]:
 
 
 def _row(name: str, number: int, prediction: Prediction | None) -> Row:
-    """A row of a part, without probabilities where the text could not be read."""
     if prediction is None:
         return {"file": name, "row": number, "label": None, "probabilities": None, "flags": UNREADABLE}
     probabilities = {class_name: round(value, 6) for class_name, value in prediction.probabilities.items()}
@@ -293,7 +292,6 @@ def _row(name: str, number: int, prediction: Prediction | None) -> Row:
 
 @contextmanager
 def _jsonl_part(file: IO[bytes], class_names: Sequence[str]) -> Iterator[Callable[[list[Row]], object]]:
-    """A function that writes rows as JSON lines."""
     yield lambda rows: file.write(b"".join([plain_json(row).encode() + b"\n" for row in rows]))
 
 

@@ -9,13 +9,12 @@ import signal
 import socket
 import sys
 import threading
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any
 
-from mha_cli.batch.part import ATTEMPTS, Job, ShardReport, classify_shard, given_up
+from mha_cli.batch.part import Job, ShardReport, classify_shard, classify_shards
 from mha_cli.batch.shards import Shard
 from mha_cli.errors import EXIT_FAILURE, MhaError, need, printable
 from mha_cli.runtime.workers import end_with
@@ -29,7 +28,7 @@ START_HINT = "give the address that `ray start --head` shows"
 
 
 def classify_on_cluster(shards: Sequence[Shard], job: Job, address: str, workers: int | None) -> Iterator[ShardReport]:
-    """Reports of all shards, which begin in their order, each as soon as it is there.
+    """Reports of all shards; see ``classify_shards``.
 
     Ray's driver is a process of its own: Ray ends it where the cluster ends, and writes to its streams.
 
@@ -72,28 +71,21 @@ def _drive(connection: Connection, shards: Sequence[Shard], job: Job, address: s
 
 
 def _reports(shards: Sequence[Shard], job: Job, address: str, workers: int | None) -> Iterator[ShardReport]:
-    """Hand out the shards; one whose task is lost with its process or its machine is begun again."""
     with _cluster(address) as ray:
         # Ray would begin a task again for ever if memory is short, so the attempts are counted here.
         task, shared_job = ray.remote(num_cpus=1, max_retries=0)(_classify), ray.put(job)
-        number = workers or int(ray.cluster_resources().get("CPU", 1))
-        left = deque((shard, 1) for shard in shards)
-        busy: dict[Any, tuple[Shard, int]] = {}
-        while left or busy:
-            while left and len(busy) < number:
-                shard, attempt = left.popleft()
-                busy[task.remote(shard, shared_job)] = shard, attempt
-            (done,), _ = ray.wait([*busy])
-            shard, attempt = busy.pop(done)
+
+        def wait(running: list[Any]) -> tuple[Any, ShardReport | None]:
+            (ended,), _ = ray.wait(running)
             try:
-                yield ray.get(done)
+                return ended, ray.get(ended)
             except ray.exceptions.RayTaskError as error:
                 raise error.cause from None
-            except ray.exceptions.RayError:
-                if attempt < ATTEMPTS:
-                    left.appendleft((shard, attempt + 1))
-                else:
-                    yield given_up(shard)
+            except ray.exceptions.RayError:  # the task is lost with its process or its machine
+                return ended, None
+
+        at_once = workers or int(ray.cluster_resources().get("CPU", 1))
+        yield from classify_shards(shards, at_once, lambda shard: task.remote(shard, shared_job), wait)
 
 
 def _classify(shard: Shard, job: Job) -> ShardReport:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from multiprocessing.connection import Connection, wait
+from multiprocessing import connection
 from pathlib import Path
 
 from mha_cli.batch.files import Folder, LocalFiles
-from mha_cli.batch.part import ATTEMPTS, Job, PartFormat, ShardReport, classify_shard, given_up
+from mha_cli.batch.part import Job, PartFormat, ShardReport, classify_shard, classify_shards
 from mha_cli.batch.ray_cluster import classify_on_cluster
 from mha_cli.batch.shards import Shard, every_nth, find_shards
 from mha_cli.checkpoint.file import Checkpoint
@@ -112,43 +111,42 @@ def classify_archive(
 
 
 def classify_here(shards: Sequence[Shard], job: Job, workers: int) -> Iterator[ShardReport]:
-    """Reports of all shards, which begin in their order, each as soon as it is there.
+    """Reports of all shards; see ``classify_shards``.
 
-    A process that ends in the middle of a shard is replaced, and the shard is begun again. The processes end with this iterator, and by
-    themselves when this process is killed. If there are fewer shards than ``workers``, several processes share one.
+    The processes end with this iterator, and by themselves when this process is killed. If there are fewer shards than ``workers``,
+    several processes share one.
     """
     number = max(1, min(workers, len(shards)))
     work = partial(classify_shard, job=replace(job, workers=workers // number))
     # Clients of object stores, and their threads, do not survive a fork.
     local = all(isinstance(files, LocalFiles) for files in (job.output.files, *(shard.files for shard in shards)))
-    left = deque((shard, 1) for shard in shards)
-    idle: list[Worker] = []
-    busy: dict[Connection, tuple[Worker, Shard, int]] = {}
+    started, idle = list[Worker](), list[Worker]()
+
+    def begin(shard: Shard) -> Worker:
+        if not idle:
+            idle.append(Worker(work, "fork" if local else "spawn"))
+            started.append(idle[0])
+        with suppress(OSError):  # the process has ended, as the answer will tell
+            idle[-1].connection.send(shard)
+        return idle.pop()
+
+    def wait(running: list[Worker]) -> tuple[Worker, ShardReport | None]:
+        ready = connection.wait([worker.connection for worker in running])
+        ended = next(worker for worker in running if worker.connection in ready)
+        try:
+            report = ended.connection.recv()
+        except (EOFError, OSError):
+            ended.end()
+            return ended, None
+        if isinstance(report, Exception):
+            raise report
+        idle.append(ended)
+        return ended, report
+
     try:
-        while left or busy:
-            while left and len(busy) < number:
-                worker = idle.pop() if idle else Worker(work, "fork" if local else "spawn")
-                busy[worker.connection] = worker, *left.popleft()
-                with suppress(OSError):  # the process has ended, as the answer will tell
-                    worker.connection.send(busy[worker.connection][1])
-            ready = wait([*busy])
-            for connection in [connection for connection in busy if connection in ready]:
-                worker, shard, attempt = busy.pop(connection)
-                try:
-                    report = worker.connection.recv()
-                except (EOFError, OSError):
-                    worker.end()
-                    if attempt < ATTEMPTS:
-                        left.appendleft((shard, attempt + 1))
-                    else:
-                        yield given_up(shard)
-                    continue
-                idle.append(worker)
-                if isinstance(report, Exception):
-                    raise report
-                yield report
+        yield from classify_shards(shards, number, begin, wait)
     finally:
-        for worker in [*idle, *(worker for worker, _, _ in busy.values())]:
+        for worker in started:
             worker.end()
 
 
