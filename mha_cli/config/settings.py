@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
@@ -19,6 +20,16 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
+    @model_validator(mode="after")
+    def _settings_go_together(self) -> Self:
+        for fault in self._faults():
+            raise ValueError(fault)
+        return self
+
+    def _faults(self) -> Iterator[str]:
+        """Faults of settings that do not go together."""
+        yield from ()
+
 
 class DataSettings(Settings):
     """Settings that every data source has."""
@@ -26,8 +37,7 @@ class DataSettings(Settings):
     validation_share: float = Field(0.1, gt=0, le=0.5, description="Share of the training split held out to choose the best epoch.")
 
     validation: Literal["random", "names"] = Field(
-        "random",
-        description="Choice of held-out texts: random, stratified by class, or names (texts with the same rare names stay together).",
+        "random", description="Held-out texts: random, stratified by class, or names (texts with the same rare names stay together)."
     )
 
 
@@ -43,9 +53,7 @@ class TfdsData(DataSettings):
     """A text-classification set of TensorFlow Datasets."""
 
     source: Literal["tfds"] = Field(description="TensorFlow Datasets.")
-    name: str = Field(
-        "imdb_reviews", min_length=1, max_length=200, description="Name in the TFDS catalogue, with its config if it has one (glue/sst2)."
-    )
+    name: str = Field("imdb_reviews", min_length=1, max_length=200, description="Name in TFDS, with its config if it has one (glue/sst2).")
     data_dir: str | None = Field(None, description="TFDS data directory; null uses $TFDS_DATA_DIR, or TFDS's own default.")
     train_split: str = Field("train", min_length=1, description="Split to train on.")
     test_split: str = Field("test", min_length=1, description="Split that `mha evaluate` scores by default.")
@@ -80,30 +88,20 @@ class FilesData(DataSettings):
 
     source: Literal["files"] = Field(description="Your own files or folders.")
     train: FilePath | list[FilePath] = Field(
-        min_length=1,
-        description="Files or folders to train on; `*` matches anything in a name, and relative paths start at the current folder.",
+        min_length=1, description="Files or folders to train on, or patterns with `*`; relative paths start at the current folder."
     )
-    test: FilePath | list[FilePath] | None = Field(
-        None, description="Files or folders that `mha evaluate` scores by default; null uses test_share, if it is set."
-    )
+    test: FilePath | list[FilePath] | None = Field(None, description="Files or folders to test on; null uses test_share, if it is set.")
     test_share: float | None = Field(
-        None,
-        gt=0,
-        lt=1,
-        description="Share of `train` held out as test part, stratified by class and the same for every seed; null for none.",
+        None, gt=0, lt=1, description="Share of `train` held out for testing, stratified by class, the same for every seed; null for none."
     )
-    unlabelled: str | None = Field(
-        None, min_length=1, description="Text file to learn from without labels, one text per line; null for none."
-    )
+    unlabelled: str | None = Field(None, min_length=1, description="Text file to learn from without labels, one per line; null for none.")
     text_column: Column = Field(
         None,
         min_length=1,
-        description="Column of the text: its name, its number from 1 in a table without header, or a nested key with dots; null finds it.",
+        description="Text column: name, number from 1 in a table without header, or nested key with dots; null finds it.",
     )
     label_column: Column = Field(None, min_length=1, description="Column of the class, named in the same ways; null finds it.")
-    encoding: str | None = Field(
-        None, description="Encoding of the files, such as windows-1252; null is UTF-8, or the encoding of a byte-order mark."
-    )
+    encoding: str | None = Field(None, description="Encoding, such as windows-1252; null is UTF-8, or the encoding of a byte-order mark.")
     quoting: bool = Field(True, description="Read quotes in tables as in CSV; false reads them as ordinary characters.")
 
     @field_validator("encoding")
@@ -111,11 +109,9 @@ class FilesData(DataSettings):
     def _is_known(cls, encoding: str | None) -> str | None:
         return encoding and known_encoding(encoding)
 
-    @model_validator(mode="after")
-    def _test_data_are_named_once(self) -> Self:
+    def _faults(self) -> Iterator[str]:
         if self.test is not None and self.test_share is not None:
-            raise ValueError(f"test and test_share={self.test_share} both name test data; take test_share=null, or test=null")
-        return self
+            yield f"test and test_share={self.test_share} both name test data; take test_share=null, or test=null"
 
     @property
     def train_paths(self) -> list[str]:
@@ -144,12 +140,7 @@ SUBWORD_LENGTHS = (3, 4, 5)
 class TextConfig(Settings):
     """How a text becomes token ids."""
 
-    vocabulary_size: int = Field(
-        20_000,
-        ge=3,
-        le=10_000_000,
-        description="Size of the vocabulary, with padding and the unknown word; the most frequent tokens are kept.",
-    )
+    vocabulary_size: int = Field(20_000, ge=3, le=10_000_000, description="Size of the vocabulary, with padding and the unknown word.")
     sequence_length: int = Field(600, ge=1, le=100_000, description="Tokens of a text that the model reads; further tokens are cut.")
     truncation: Literal["head", "tail", "head_and_tail"] = Field(
         "head", description="Which tokens of a longer text are read: the first, the last, or half of them at either end."
@@ -160,13 +151,10 @@ class TextConfig(Settings):
         0, ge=0, le=100, description="Characters of a word, with a mark at either end, from which subwords are read; 0 reads no subwords."
     )
 
-    @model_validator(mode="after")
-    def _characters_hold_a_subword(self) -> Self:
-        if 0 < self.subword_characters < min(SUBWORD_LENGTHS):
-            raise ValueError(
-                f"subword_characters={self.subword_characters} is less than the shortest subword; take {min(SUBWORD_LENGTHS)} or more, or 0"
-            )
-        return self
+    def _faults(self) -> Iterator[str]:
+        characters, shortest = self.subword_characters, min(SUBWORD_LENGTHS)
+        if 0 < characters < shortest:
+            yield f"subword_characters={characters} is less than the shortest subword; take {shortest} or more, or 0"
 
     @property
     def token_shape(self) -> tuple[int | None, ...]:
@@ -199,27 +187,20 @@ class ModelConfig(Settings):
     max_ngram: int = Field(1, ge=1, le=5, description="Longest n-gram whose hashed embedding is added to the token's; 1 for none.")
     ngram_buckets: int = Field(0, ge=0, le=MAX_BUCKETS, description="Rows of the n-gram embedding table; a power of two.")
     ngram_dropout: float = Field(0.0, ge=0, lt=1, description="Share of the units of n-gram and subword embeddings zeroed in training.")
-    subword_buckets: int = Field(
-        0, ge=0, le=MAX_BUCKETS, description="Rows of the subword embedding table, a power of two; 0 for no subword embeddings."
-    )
+    subword_buckets: int = Field(0, ge=0, le=MAX_BUCKETS, description="Rows of the subword embedding table, a power of two; 0 for none.")
     conv_kernel_size: int = Field(0, ge=0, le=99, description="Kernel size of a depthwise convolution over embeddings; odd, or 0 for none.")
     num_blocks: int = Field(1, ge=1, le=100, description="Encoder blocks.")
-    num_heads: HeadCount | list[HeadCount] = Field(
-        4, description="Attention heads: one number for all blocks, or a list with one number per block."
-    )
+    num_heads: HeadCount | list[HeadCount] = Field(4, description="Attention heads: a number for all blocks, or a list with one per block.")
     key_dim: int | None = Field(None, ge=1, le=16_384, description="Width of queries and keys per head; null is embed_dim / num_heads.")
     feed_forward_dim: int = Field(128, ge=1, le=65_536, description="Hidden width of the feed-forward layer.")
     activation: Literal["relu", "gelu"] = Field("relu", description="Function between the two projections of the feed-forward layer.")
-    normalization: Literal["post", "pre"] = Field(
-        "post", description="Layer normalization after each residual sum (post) or before each sub-layer (pre)."
-    )
+    normalization: Literal["post", "pre"] = Field("post", description="Normalization after residuals (post) or before sub-layers (pre).")
     attention_score: Literal["dot_product", "additive"] = Field(
-        "dot_product", description="Attention score of a query and a key: q·k, or wᵀ tanh(q + k)."
+        "dot_product", description="Score of query and key: q·k, or wᵀ tanh(q + k)."
     )
     use_scale: bool = Field(True, description="Multiply dot products by 1/√key_dim.")
     attention_implementation: Literal["auto", "fused", "per_head", "blockwise", "folded"] = Field(
-        "auto",
-        description="How attention is computed, always with equal results: all heads at once, per head, in blocks, or with folded kernels.",
+        "auto", description="How attention is computed, with equal results: all heads at once, per head, in blocks, or by folded kernels."
     )
     embedding_dropout: float = Field(0.0, ge=0, lt=1, description="Share of embedding units zeroed in training.")
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="Share of attention weights zeroed in training.")
@@ -234,32 +215,21 @@ class ModelConfig(Settings):
 
     _buckets_are_powers_of_two = field_validator("ngram_buckets", "subword_buckets")(_power_of_two)
 
-    @model_validator(mode="after")
-    def _heads_fit(self) -> Self:
-        if isinstance(self.num_heads, list):
-            if len(self.num_heads) != self.num_blocks:
-                raise ValueError(f"num_heads names {plural(len(self.num_heads), 'block')}, num_blocks={self.num_blocks}; name as many")
+    def _faults(self) -> Iterator[str]:
+        heads, implementation = self.num_heads, self.attention_implementation
+        if isinstance(heads, list):
+            if len(heads) != self.num_blocks:
+                yield f"num_heads names {plural(len(heads), 'block')}, num_blocks={self.num_blocks}; name as many"
             if self.key_dim is None:
-                raise ValueError("num_heads is a list, so key_dim cannot be embed_dim / num_heads; set key_dim")
-        elif self.key_dim is None and self.embed_dim % self.num_heads:
-            heads = self.num_heads
-            divisors = [n for n in range(1, self.embed_dim + 1) if self.embed_dim % n == 0]
-            nearest = sorted(sorted(divisors, key=lambda n: abs(n - heads))[:2])
-            raise ValueError(
-                f"num_heads={heads} does not divide embed_dim={self.embed_dim}; "
-                f"take num_heads={' or '.join(map(str, nearest))}, or set key_dim"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _implementation_computes_score(self) -> Self:
-        if self.attention_implementation in ("blockwise", "folded") and self.attention_score == "additive":
-            raise ValueError(
-                f"attention_implementation={self.attention_implementation} computes dot products only; take attention_implementation=auto"
-            )
-        if self.attention_implementation == "folded" and self.attention_dropout:
-            raise ValueError("attention_implementation=folded computes no attention_dropout; take attention_implementation=auto")
-        return self
+                yield "num_heads is a list, so key_dim cannot be embed_dim / num_heads; set key_dim"
+        elif self.key_dim is None and self.embed_dim % heads:
+            divisors = [number for number in range(1, self.embed_dim + 1) if self.embed_dim % number == 0]
+            nearest = " or ".join(map(str, sorted(sorted(divisors, key=lambda number: abs(number - heads))[:2])))
+            yield f"num_heads={heads} does not divide embed_dim={self.embed_dim}; take num_heads={nearest}, or set key_dim"
+        if implementation in ("blockwise", "folded") and self.attention_score == "additive":
+            yield f"attention_implementation={implementation} computes dot products only; take attention_implementation=auto"
+        if implementation == "folded" and self.attention_dropout:
+            yield "attention_implementation=folded computes no attention_dropout; take attention_implementation=auto"
 
     @property
     def heads(self) -> tuple[int, ...]:
@@ -278,9 +248,7 @@ class LinearConfig(Settings):
     max_ngram: int = Field(3, ge=1, le=5, description="Longest n-gram.")
     buckets: int = Field(1 << 20, ge=1, le=MAX_BUCKETS, description="Rows of the hashed table; a power of two.")
     subwords: bool = Field(False, description="Read subwords as well.")
-    end_decay: int = Field(
-        0, ge=0, le=100_000, description="Tokens over which the extra weight of a text's end decays; 0 weighs all positions alike."
-    )
+    end_decay: int = Field(0, ge=0, le=100_000, description="Tokens over which the extra weight of a text's end decays; 0 for no extra.")
     context_windows: list[Annotated[int, Field(ge=1, le=100_000)]] = Field(
         [], max_length=5, description="Half-widths, in tokens, of the windows of the learned context weights; [] for none."
     )
@@ -295,8 +263,7 @@ class TrainingConfig(Settings):
     epochs: int = Field(5, ge=1, le=10_000, description="Passes over the training part, at most.")
     batch_size: int = Field(32, ge=1, le=65_536, description="Texts per step, over all workers and devices.")
     distribution: Literal["none", "mirrored", "multi-worker", "auto"] = Field(
-        "none",
-        description="Devices that share a batch: one, all GPUs of the machine, those of several workers, or the most there are (auto).",
+        "none", description="Devices that share a batch: one, all GPUs of the machine, several workers, or the most there are (auto)."
     )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="Type of matrix products in training; auto is bfloat16 if the processor has it and heads are at least 128 wide."
@@ -305,50 +272,30 @@ class TrainingConfig(Settings):
         "adamw", description="Update rule with Keras's default coefficients; embedding rows that a step does not use stay as they are."
     )
     learning_rate: float = Field(1e-3, gt=0, le=10, description="Highest learning rate; warmup_share and schedule lower it.")
-    schedule: Literal["constant", "cosine"] = Field(
-        "constant", description="Learning rate over the steps: constant, or falling to zero along half a cosine."
-    )
+    schedule: Literal["constant", "cosine"] = Field("constant", description="Learning rate: constant, or falling to zero by half a cosine.")
     warmup_share: float = Field(0.0, ge=0, lt=1, description="Share of all steps over which the learning rate rises linearly from zero.")
-    weight_decay: float = Field(
-        0.0, ge=0, le=1, description="Decoupled weight decay of adamw; biases, layer normalization and embedding tables have none."
-    )
-    clip_norm: float | None = Field(
-        None, gt=0, description="Largest global norm of the gradient, without embedding tables; null does not clip."
-    )
+    weight_decay: float = Field(0.0, ge=0, le=1, description="Weight decay of adamw; biases, layer normalization and embeddings have none.")
+    clip_norm: float | None = Field(None, gt=0, description="Largest global gradient norm, without embedding tables; null does not clip.")
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="Share of the target spread evenly over the classes.")
-    class_weights: Literal["none", "balanced"] = Field(
-        "none", description="Weight of a text's loss: none, or texts / (classes * texts of its class)."
-    )
+    class_weights: Literal["none", "balanced"] = Field("none", description="Loss weights: none, or texts / (classes * texts of the class).")
     finetune_epochs: int = Field(0, ge=0, le=10_000, description="Number of final epochs on labelled texts only.")
     word_dropout: float = Field(0.0, ge=0, lt=1, description="Share of tokens replaced by the unknown token in training.")
-    patience: int | None = Field(
-        None, ge=1, le=10_000, description="Epochs without a better validation figure before training stops; null never stops early."
-    )
+    patience: int | None = Field(None, ge=1, le=10_000, description="Epochs without improvement before training stops; null never stops.")
     monitor: Literal["accuracy", "loss", "last"] = Field(
         "accuracy", description="Validation figure that chooses the best epoch; last always chooses the last one."
     )
     distill_linear: bool = Field(
-        False,
-        description="Distill the linear model into the encoder: half of a target, or all without a label, is its out-of-fold prediction.",
+        False, description="Distill the linear model: half of a target, or all without a label, is its out-of-fold prediction."
     )
-    keep_linear: bool = Field(
-        True, description="Keep the linear model in the checkpoint after distillation; false keeps the encoder alone."
-    )
+    keep_linear: bool = Field(True, description="Keep the linear model in the checkpoint after distillation; false drops it.")
     refit_linear: bool = Field(False, description="Fit the linear model of the checkpoint again, with the validation part.")
 
-    @model_validator(mode="after")
-    def _patience_waits_for_a_better_epoch(self) -> Self:
+    def _faults(self) -> Iterator[str]:
         if self.patience and self.monitor == "last":
-            raise ValueError(f"patience={self.patience} waits for a better epoch, and monitor=last has none; take monitor=loss")
-        return self
-
-    @model_validator(mode="after")
-    def _decay_needs_adamw(self) -> Self:
+            yield f"patience={self.patience} waits for a better epoch, and monitor=last has none; take monitor=loss"
         if self.weight_decay and self.optimizer != "adamw":
-            raise ValueError(
-                f"weight_decay={self.weight_decay} has no effect with optimizer={self.optimizer}; take optimizer=adamw or weight_decay=0"
-            )
-        return self
+            effect = f"weight_decay={self.weight_decay} has no effect with optimizer={self.optimizer}"
+            yield f"{effect}; take optimizer=adamw or weight_decay=0"
 
 
 class Config(Settings):
@@ -392,70 +339,45 @@ class Config(Settings):
         model = model.model_copy(update={"positions": "none", "ngram_buckets": 0, "ngram_dropout": dropout, **bounded["model"]})
         return self.model_copy(update={"model": model, "linear": linear and linear.model_copy(update=bounded["linear"])})
 
-    @model_validator(mode="after")
-    def _no_word_order_without_positions(self) -> Self:
+    def _faults(self) -> Iterator[str]:
         for section, bounds in _WITHOUT_WORD_ORDER.items():
             settings = getattr(self, section)
             for name, most in bounds.items() if settings and self.model.positions == "none" else ():
-                if getattr(settings, name) > most:
-                    raise ValueError(
-                        f"{section}.{name}={getattr(settings, name)} carries word order and model.positions=none must not; "
-                        f"take {name}={most}"
-                    )
-        return self
-
-    @model_validator(mode="after")
-    def _ngrams_have_a_table(self) -> Self:
-        ngrams, buckets = self.model.max_ngram, self.model.ngram_buckets
-        if not self.auto and (ngrams > 1) != (buckets > 0):  # with auto, the table is still to be decided
-            raise ValueError(
-                f"model.max_ngram={ngrams} and model.ngram_buckets={buckets} do not go together; "
-                "take max_ngram=1 and ngram_buckets=0, or more of both"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _subwords_have_characters(self) -> Self:
-        if self.auto:
-            return self
-        characters, buckets = self.text.subword_characters, self.model.subword_buckets
-        in_linear = self.linear is not None and self.linear.subwords
-        if not characters and buckets:
-            raise ValueError(f"model.subword_buckets={buckets} needs text.subword_characters above 0; take 24, or subword_buckets=0")
-        if not characters and in_linear:
-            raise ValueError("linear.subwords=true needs text.subword_characters above 0; take 24, or subwords=false")
-        if characters and not (buckets or in_linear):
-            raise ValueError(
-                f"text.subword_characters={characters} has no effect; set model.subword_buckets or linear.subwords, "
-                "or take subword_characters=0"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _distillation_has_a_teacher(self) -> Self:
+                if (value := getattr(settings, name)) > most:
+                    yield f"{section}.{name}={value} carries word order and model.positions=none must not; take {name}={most}"
+        if not self.auto:  # else these settings are still to be decided
+            yield from self._faults_of_ngrams_and_subwords()
         if self.training.distill_linear and not self.linear:
-            raise ValueError("training.distill_linear=true needs a linear model; set linear.max_ngram=3, or take distill_linear=false")
+            yield "training.distill_linear=true needs a linear model; set linear.max_ngram=3, or take distill_linear=false"
         may_distill = self.training.distill_linear or (self.auto and self.linear)
         if not (self.training.keep_linear or may_distill):
-            raise ValueError(
-                "training.keep_linear=false drops a linear model that teaches no encoder; take distill_linear=true, or keep_linear=true"
-            )
-        return self
+            yield "training.keep_linear=false drops a linear model that teaches no encoder; take distill_linear=true, or keep_linear=true"
+        if self.training.finetune_epochs:
+            yield from self._faults_of_finetuning(self.training.finetune_epochs)
 
-    @model_validator(mode="after")
-    def _guesses_need_texts(self) -> Self:
-        labelled, epochs = self.training.finetune_epochs, self.training.epochs
-        if not labelled:
-            return self
+    def _faults_of_ngrams_and_subwords(self) -> Iterator[str]:
+        ngrams, ngram_buckets = self.model.max_ngram, self.model.ngram_buckets
+        characters, buckets = self.text.subword_characters, self.model.subword_buckets
+        in_linear = self.linear is not None and self.linear.subwords
+        if (ngrams > 1) != (ngram_buckets > 0):
+            both = f"model.max_ngram={ngrams} and model.ngram_buckets={ngram_buckets} do not go together"
+            yield f"{both}; take max_ngram=1 and ngram_buckets=0, or more of both"
+        if not characters and buckets:
+            yield f"model.subword_buckets={buckets} needs text.subword_characters above 0; take 24, or subword_buckets=0"
+        if not characters and in_linear:
+            yield "linear.subwords=true needs text.subword_characters above 0; take 24, or subwords=false"
+        if characters and not (buckets or in_linear):
+            way_out = "set model.subword_buckets or linear.subwords, or take subword_characters=0"
+            yield f"text.subword_characters={characters} has no effect; {way_out}"
+
+    def _faults_of_finetuning(self, labelled: int) -> Iterator[str]:
         if not self.auto and not self.training.distill_linear:
-            raise ValueError(
-                f"training.finetune_epochs={labelled} leaves out guessed labels, and without distill_linear there are none; take 0"
-            )
-        if not self.auto and labelled >= epochs:
-            raise ValueError(f"training.finetune_epochs={labelled} leaves no epoch to guessed labels; take fewer than epochs={epochs}")
+            yield f"training.finetune_epochs={labelled} leaves out guessed labels, and without distill_linear there are none; take 0"
+        if not self.auto and labelled >= self.training.epochs:
+            epochs = self.training.epochs
+            yield f"training.finetune_epochs={labelled} leaves no epoch to guessed labels; take fewer than epochs={epochs}"
         name = {"tfds": "unlabelled_split", "files": "unlabelled"}.get(self.data.source)
         if name is None:
-            raise ValueError(f"training.finetune_epochs needs unlabelled texts, which source={self.data.source} has none of; take 0")
-        if getattr(self.data, name) is None:
-            raise ValueError(f"training.finetune_epochs needs unlabelled texts; set data.{name}, or take training.finetune_epochs=0")
-        return self
+            yield f"training.finetune_epochs needs unlabelled texts, which source={self.data.source} has none of; take 0"
+        elif getattr(self.data, name) is None:
+            yield f"training.finetune_epochs needs unlabelled texts; set data.{name}, or take training.finetune_epochs=0"
