@@ -16,20 +16,9 @@ from ruamel.yaml import YAML
 from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.representer import SafeRepresenter
 
+from mha_cli.config import settings as sections
 from mha_cli.config.parameters import num_parameters
-from mha_cli.config.settings import (
-    Config,
-    DataSettings,
-    FilesData,
-    LinearConfig,
-    MemoryData,
-    ModelConfig,
-    SampleData,
-    Settings,
-    TextConfig,
-    TfdsData,
-    TrainingConfig,
-)
+from mha_cli.config.settings import Config, LinearConfig, Settings
 from mha_cli.config.yaml_file import YamlDocument, parse_yaml, read_yaml
 from mha_cli.errors import MhaError, did_you_mean, printable
 
@@ -163,13 +152,18 @@ def _location(keys: tuple[str, ...], document: YamlDocument, override_keys: Sequ
 
 _SECTIONS: dict[str, type[Settings]] = {
     "": Config,
-    "data": DataSettings,
-    "text": TextConfig,
-    "model": ModelConfig,
+    "data": sections.DataSettings,
+    "text": sections.TextConfig,
+    "model": sections.ModelConfig,
     "linear": LinearConfig,
-    "training": TrainingConfig,
+    "training": sections.TrainingConfig,
 }
-_SOURCES: dict[str, type[Settings]] = {"sample": SampleData, "tfds": TfdsData, "files": FilesData, "memory": MemoryData}
+_SOURCES: dict[str, type[Settings]] = {
+    "sample": sections.SampleData,
+    "tfds": sections.TfdsData,
+    "files": sections.FilesData,
+    "memory": sections.MemoryData,
+}
 
 
 def section_of(name: str) -> str:
@@ -193,9 +187,9 @@ def _what_was_meant(keys: tuple[str, ...], value: Any) -> str:
     try:
         data = _SOURCES[value["data"]["source"]]
     except (KeyError, TypeError):  # no section of a source that there is
-        data = SampleData
-    sections = {**_SECTIONS, "data": data}
-    for name, model in sections.items():
+        data = sections.SampleData
+    models = {**_SECTIONS, "data": data}
+    for name, model in models.items():
         if word in model.model_fields:
             return f"did you mean {f'{name}.{word}'.lstrip('.')}?"
-    return did_you_mean(word, sections["".join(section)].model_fields)
+    return did_you_mean(word, models["".join(section)].model_fields)

@@ -104,10 +104,7 @@ class FilesData(DataSettings):
     encoding: str | None = Field(None, description="Encoding, such as windows-1252; null is UTF-8, or the encoding of a byte-order mark.")
     quoting: bool = Field(True, description="Read quotes in tables as in CSV; false reads them as ordinary characters.")
 
-    @field_validator("encoding")
-    @classmethod
-    def _is_known(cls, encoding: str | None) -> str | None:
-        return encoding and known_encoding(encoding)
+    _is_known = field_validator("encoding")(lambda name: name and known_encoding(name))
 
     def _faults(self) -> Iterator[str]:
         if self.test is not None and self.test_share is not None:
@@ -206,17 +203,12 @@ class ModelConfig(Settings):
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="Share of attention weights zeroed in training.")
     dropout: float = Field(0.5, ge=0, lt=1, description="Share of pooled features zeroed in training, before the classifier.")
 
-    @field_validator("conv_kernel_size")
-    @classmethod
-    def _convolution_has_a_middle(cls, width: int) -> int:
-        if width and width % 2 == 0:
-            raise ValueError(f"{width} tokens have no middle; take {width - 1} or {width + 1}")
-        return width
-
-    _buckets_are_powers_of_two = field_validator("ngram_buckets", "subword_buckets")(_power_of_two)
+    _are_powers_of_two = field_validator("ngram_buckets", "subword_buckets")(_power_of_two)
 
     def _faults(self) -> Iterator[str]:
-        heads, implementation = self.num_heads, self.attention_implementation
+        heads, implementation, size = self.num_heads, self.attention_implementation, self.conv_kernel_size
+        if size and size % 2 == 0:
+            yield f"conv_kernel_size={size} is even, so it has no middle; take {size - 1} or {size + 1}"
         if isinstance(heads, list):
             if len(heads) != self.num_blocks:
                 yield f"num_heads names {plural(len(heads), 'block')}, num_blocks={self.num_blocks}; name as many"
@@ -254,7 +246,7 @@ class LinearConfig(Settings):
     )
     ngram_embeddings: bool = Field(False, description="Read n-gram embeddings as well, learned from labelled and unlabelled texts.")
 
-    _buckets_are_a_power_of_two = field_validator("buckets")(_power_of_two)
+    _is_power_of_two = field_validator("buckets")(_power_of_two)
 
 
 class TrainingConfig(Settings):

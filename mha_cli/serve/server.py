@@ -108,12 +108,10 @@ class Guarded:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        if scope["http_version"] not in ("1.0", "1.1"):
-            raise HTTPException(505, "send the request as HTTP/1.1")
         if self._local_only and not is_local(re.sub(r":\d*$", "", headers.get("host", ""))):
             raise HTTPException(421, "not a name of this machine; ask for 127.0.0.1 or localhost")
         if int(headers.get("content-length", 0)) > self._limits.body_bytes:
-            await self._refuse_large("expect" not in headers, scope, receive, send)
+            await self._refuse_large(scope, receive, send)
         elif scope["method"] != "POST":
             await self._app(scope, receive, send)
         elif self._waiting >= self._most_waiting:
@@ -129,18 +127,16 @@ class Guarded:
         body, more = bytearray(), True
         try:
             async with asyncio.timeout(self._limits.body_seconds):
-                while more:
+                while more and len(body) <= self._limits.body_bytes:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         return
                     body += message["body"]
                     more = message["more_body"]
-                    if len(body) > self._limits.body_bytes:
-                        break
         except TimeoutError:
             raise HTTPException(408, f"no body within {self._limits.body_seconds:g} seconds", {"Connection": "close"}) from None
         if len(body) > self._limits.body_bytes:
-            return await self._refuse_large(more, scope, receive, send)
+            return await self._refuse_large(scope, receive, send)
 
         async def receive_body() -> Message:
             return {"type": "http.request", "body": bytes(body), "more_body": False}
@@ -157,7 +153,7 @@ class Guarded:
                 task.cancel()
             await asyncio.wait(tasks)
 
-    async def _refuse_large(self, more: bool, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _refuse_large(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer at once, then for a while drop what still comes: a client that is cut off may not read why."""
         message = f"the body has more than {self._limits.body_bytes:,} bytes; send fewer or shorter texts"
 
@@ -167,8 +163,8 @@ class Guarded:
         await error_response(413, message, {"Connection": "close"})(scope, receive, send_and_drop)
         with suppress(TimeoutError):
             async with asyncio.timeout(self._limits.body_seconds):
-                while more and (dropped := await receive())["type"] == "http.request":
-                    more = dropped["more_body"]
+                while (await receive())["type"] == "http.request":
+                    pass
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

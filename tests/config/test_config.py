@@ -291,7 +291,7 @@ FILES = "data: {source: files, train: x.csv}, linear: {}, training: {distill_lin
         ),
         ("model: {subword_buckets: 3}", "model.subword_buckets: 3 is not a power of two; take 2 or 4"),
         ("linear: {buckets: 3}", "linear.buckets: 3 is not a power of two; take 2 or 4"),
-        ("model: {conv_kernel_size: 4}", "model.conv_kernel_size: 4 tokens have no middle; take 3 or 5"),
+        ("model: {conv_kernel_size: 4}", "model: conv_kernel_size=4 is even, so it has no middle; take 3 or 5"),
         ("model: {subword_buckets: 16}", "model.subword_buckets=16 needs text.subword_characters above 0; take 24, or subword_buckets=0"),
         ("linear: {subwords: true}", "linear.subwords=true needs text.subword_characters above 0; take 24, or subwords=false"),
         (
