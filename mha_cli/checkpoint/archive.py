@@ -113,7 +113,6 @@ def open_regular(path: Path, max_bytes: int) -> io.BufferedReader:
 
 
 def _refuse_other_kinds(first_bytes: bytes, name: str) -> None:
-    """Refuse a file that is no zip archive where its first bytes or its name tell what it is."""
     from mha_cli.records.readers import EXTENSIONS, extension_of
 
     extension = extension_of(name)
@@ -130,8 +129,6 @@ def _refuse_other_kinds(first_bytes: bytes, name: str) -> None:
 
 
 class _InSmallPieces(io.FileIO):
-    """A file that refuses to hand out much at once."""
-
     def read(self, size: int | None = -1, /) -> bytes:
         if size is None or size < 0:
             size = os.fstat(self.fileno()).st_size - self.tell()

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.checkpoint.archive import WAY_OUT, Archive, open_archive, require
+from mha_cli.checkpoint.archive import Archive, open_archive, require
 from mha_cli.checkpoint.hdf5 import read_arrays
 from mha_cli.checkpoint.quantization import dequantize, quantize, quantized_size
 from mha_cli.config.loading import config_from_dict, config_to_dict
@@ -172,7 +172,9 @@ def _read_archive(archive: Archive) -> Checkpoint:
             raise MhaError(f"{name}: {member} is damaged (its checksum does not fit)", "fetch or train it anew")
         return data
 
-    config = _config(description.get("config"), name)
+    require(not _is_too_long(description.get("config")), name, f"mha.json: the config has more than {MAX_CONFIG_CHARACTERS:,} characters")
+    config = config_from_dict(description.get("config"), f"{name}: mha.json")
+    require(not config.auto, name, "mha.json: auto=true leaves settings open, which a checkpoint has decided")
     class_names: Any = description.get("class_names")
     thresholds: Any = description.get("thresholds", {})
     are_names = isinstance(class_names, list) and all(isinstance(item, str) for item in class_names)
@@ -196,7 +198,8 @@ def _read_archive(archive: Archive) -> Checkpoint:
         del data
     else:
         most = sum(4 * math.prod(parameter.shape) + HDF5_BYTES_A_WEIGHT for parameter in parameters)
-        weights = _weights_from_hdf5(checked("model.weights.h5", most), parameters, name)
+        arrays = read_arrays(checked("model.weights.h5", most), {parameter.hdf5_path: parameter.shape for parameter in parameters})
+        weights = {parameter.path: arrays[parameter.hdf5_path] for parameter in parameters}
         checked("metadata.json", MAX_JSON_BYTES)
     for path, weight in weights.items():
         if not np.isfinite(weight).all():
@@ -208,34 +211,21 @@ def _read_archive(archive: Archive) -> Checkpoint:
 
 
 def _read_description(archive: Archive) -> dict[str, Any]:
-    try:
-        description = json.loads(bytes(archive.read("mha.json", MAX_DESCRIPTION_BYTES)[0]))
-        json.dumps(description, ensure_ascii=False).encode()  # half a surrogate pair, which JSON can spell, could not be written again
-    except (ValueError, RecursionError) as error:
-        raise MhaError(f"{archive.name}: mha.json is not valid JSON: {printable(str(error))}", WAY_OUT) from None
+    description: dict[str, Any] = json.loads(bytes(archive.read("mha.json", MAX_DESCRIPTION_BYTES)[0]))
+    json.dumps(description, ensure_ascii=False).encode()  # half a surrogate pair, which JSON can spell, could not be written again
     require(isinstance(description, dict), archive.name, "mha.json is not an object")
-    found: dict[str, Any] = description
-    return found
-
-
-def _config(value: object, name: str) -> Config:
-    require(not _is_too_long(value), name, f"mha.json: the config has more than {MAX_CONFIG_CHARACTERS:,} characters")
-    config = config_from_dict(value, f"{name}: mha.json")
-    # With open settings, some rules across settings do not hold yet.
-    require(not config.auto, name, "mha.json: auto=true leaves settings open, which a checkpoint has decided")
-    return config
+    return description
 
 
 def _is_too_long(config: object) -> bool:
     return len(json.dumps(config, ensure_ascii=False)) > MAX_CONFIG_CHARACTERS
 
 
-def _metrics(description: Mapping[str, Any], name: str) -> dict[str, float]:
+def _metrics(description: dict[str, Any], name: str) -> dict[str, float]:
     metrics: Any = description.get("metrics")
     are_finite = isinstance(metrics, dict) and all(type(item) in {int, float} and math.isfinite(item) for item in metrics.values())
     require(are_finite, name, "its metrics are not finite numbers")
-    found: dict[str, float] = metrics
-    return found
+    return dict(metrics)
 
 
 def _weights_to_hdf5(checkpoint: Checkpoint) -> bytes:
@@ -249,11 +239,3 @@ def _weights_to_hdf5(checkpoint: Checkpoint) -> bytes:
                 raise ValueError(f"{parameter.path} has the shape {weight.shape}; the settings imply {parameter.shape}")
             file.create_dataset(parameter.hdf5_path, data=np.asarray(weight, dtype="<f4"))
     return buffer.getvalue()
-
-
-def _weights_from_hdf5(data: memoryview, parameters: list[Parameter], name: str) -> dict[str, npt.NDArray[np.float32]]:
-    try:
-        arrays = read_arrays(data, {parameter.hdf5_path: parameter.shape for parameter in parameters})
-    except ValueError as error:
-        raise MhaError(f"{name}: model.weights.h5: {printable(str(error), 200)}", WAY_OUT) from None
-    return {parameter.path: arrays[parameter.hdf5_path] for parameter in parameters}

@@ -66,7 +66,6 @@ class _Reader:
         return arrays
 
     def _read_group(self, address: int, wanted: Tree, path: str) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
-        """Every array below a group, which must hold what is wanted and nothing else."""
         messages = self._messages(address, path)
         _require(set(messages) == {SYMBOL_TABLE}, f"{path or '/'} is not a plain group")
         missing = dict(wanted)
@@ -83,7 +82,6 @@ class _Reader:
             raise ValueError(f"{path}/{name.decode()}".lstrip("/") + " is missing")
 
     def _entries(self, tree: int, heap: int) -> Iterator[tuple[bytes, int]]:
-        """Name and object header of everything in a group."""
         signature, version, heap_size, names = self._unpack("4s B 3x Q 8x Q", heap)
         _require(signature == b"HEAP" and version == 0, "a group's names are damaged")
         for node in self._leaves(tree, MAX_TREE_LEVELS):
@@ -156,7 +154,6 @@ def _require(holds: bool, problem: str) -> None:
 
 
 def _tree(shapes: Mapping[str, tuple[int, ...]]) -> Tree:
-    """Paths as groups in groups."""
     tree: Tree = {}
     for path, shape in shapes.items():
         *groups, name = path.encode().split(b"/")

@@ -48,6 +48,11 @@ class Mutant(NamedTuple):
     right: str | Checkpoint
 
 
+def damaged(reason: str = ".+") -> str:
+    """The refusal for a reason that the reader of a member gives."""
+    return rf"damaged, or no checkpoint \(({reason})\)"
+
+
 class Original(NamedTuple):
     """A good checkpoint, from which mutants are made."""
 
@@ -84,7 +89,6 @@ Made = Iterator[tuple[str, bytes | Callable[[Path], Path], str | Checkpoint]]
 
 
 def packed(members: Members | Iterable[tuple[str, bytes]], compression: int = zipfile.ZIP_STORED, extra: bytes = b"") -> bytes:
-    """An archive of these names and contents."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", compression) as archive, warnings.catch_warnings(action="ignore"):  # names that stand twice
         for name, data in members.items() if isinstance(members, dict) else members:
@@ -95,14 +99,12 @@ def packed(members: Members | Iterable[tuple[str, bytes]], compression: int = zi
 
 
 def patched(data: bytes, address: int, form: str, *values: Any) -> bytes:
-    """Some bytes replaced by numbers."""
     changed = bytearray(data)
     struct.pack_into(f"<{form}", changed, address, *values)
     return bytes(changed)
 
 
 def flipped(data: bytes, rng: random.Random) -> bytes:
-    """One bit the other way round."""
     address = rng.randrange(len(data))
     return patched(data, address, "B", data[address] ^ 1 << rng.randrange(8))
 
@@ -126,11 +128,12 @@ def container(original: Original, rng: random.Random) -> Made:
     begin = start + 30 + len(victim)
     other = packed([(name, b"{}") for name in members])
     strange, more = "not a checkpoint of mha: has ", "is cut off, or holds more than its members one after another"
-    unfit, damaged = f"{strange}members that do not belong there", r"damaged, or no checkpoint \(.+\)"
+    unfit = f"{strange}members that do not belong there"
     yield "an extra field", packed(members, extra=struct.pack("<HH4s", 0x7777, 4, rng.randbytes(4))), same
-    yield "a bit of a member", whole[:begin] + flipped(members[victim], rng) + whole[begin + len(members[victim]) :], CRC
-    yield "end cut off", whole[: -rng.randrange(1, len(whole))], damaged
-    yield "beginning cut off", whole[rng.randrange(1, directory) :], f"{damaged}|{more}"
+    changed = whole[:begin] + flipped(members[victim], rng) + whole[begin + len(members[victim]) :]
+    yield "a bit of a member", changed, damaged("Bad CRC-32 .+")
+    yield "end cut off", whole[: -rng.randrange(1, len(whole))], damaged()
+    yield "beginning cut off", whole[rng.randrange(1, directory) :], f"{damaged()}|{more}"
     yield "another archive behind", whole + other, more
     yield "another archive in front", other + whole, more
     yield "another archive in the comment", patched(whole, len(whole) - 2, "H", len(other)) + other, more
@@ -150,17 +153,14 @@ def container(original: Original, rng: random.Random) -> Made:
     larger = patched(patched(whole, last_entry + 20, "I", len(members[last]) + 9), len(whole) - 6, "I", directory + 9)
     yield "bytes behind a member's end", larger[:directory] + bytes(9) + larger[directory:], "holds compressed members"
     yield "a link", patched(whole, entry + 38, "I", 0o120777 << 16), "holds members that are no regular files"
-    yield "encrypted", patched(whole, entry + 8, "H", 1), damaged
-    yield "header of a member", patched(whole, start, "I", rng.randrange(1 << 32)), damaged
-    yield "name of a member", patched(whole, start + 30, "B", rng.choice(b"ABC\0/")), damaged
+    yield "encrypted", patched(whole, entry + 8, "H", 1), damaged()
+    yield "header of a member", patched(whole, start, "I", rng.randrange(1 << 32)), damaged()
+    yield "name of a member", patched(whole, start + 30, "B", rng.choice(b"ABC\0/")), damaged()
     keras = packed(dict.fromkeys(("metadata.json", "config.json", "model.weights.h5"), b""))
     yield "saved by Keras", keras, "not a checkpoint of mha: Keras saved it, without mha's settings and vocabulary"
-    yield "many members", packed((f"{number}", b"") for number in range(3000)), r"damaged, or no checkpoint \(its directory is too large\)"
-    yield "no archive", rng.randbytes(3000), r"damaged, or no checkpoint \(File is not a zip file\)"
+    yield "many members", packed((f"{number}", b"") for number in range(3000)), damaged("its directory is too large")
+    yield "no archive", rng.randbytes(3000), damaged("File is not a zip file")
     yield "HDF5", members.get("model.weights.h5", b"\x89HDF"), "is an HDF5 file, as old versions of Keras wrote, not a checkpoint of mha"
-
-
-CRC = r"damaged, or no checkpoint \(Bad CRC-32 for file '.+'\)"
 
 
 def paths(original: Original, rng: random.Random) -> Made:
@@ -209,21 +209,20 @@ def description(original: Original, rng: random.Random) -> Made:
     for format_version in (None, 4, "3", "\x1b[31m"):
         yield f"format {format_version}", sealed(members, format=format_version), r"has format .+; this version of mha reads format 3"
     for text in (b"", b"\xff\xfe", members["mha.json"][:-1], b"[" * 100_000, b'{"a":' * 5000):
-        yield f"{text[:9]!r}", packed(members | {"mha.json": text}), r"mha\.json is not valid JSON: .+"
+        yield f"{text[:9]!r}", packed(members | {"mha.json": text}), damaged()
     depth = rng.choice((100, 900, 990, 50_000))
     deep = json.dumps({"format": 3, "sha256": {}, "config": 0}).encode().replace(b"0", b"[" * depth + b"]" * depth)
-    yield "a deep config", packed(members | {"mha.json": deep}), r"mha\.json.+|damaged, or no checkpoint \(.+\)"
+    yield "a deep config", packed(members | {"mha.json": deep}), rf"mha\.json.+|{damaged()}"
     yield "no object", packed(members | {"mha.json": b"[3]"}), r"mha\.json is not an object"
     for value in (None, "no", {"a": 1, "b": 2}, ["one"], ["one", "one"], ["one", 2], [[], "a"]):
         yield f"class names {value}", sealed(members, class_names=value), "its class names are not two or more distinct words"
     for value in (["\x1b[31m", "\n"], ["", "🙂"]):
         yield f"class names {value}", sealed(members, class_names=value), replace(same, class_names=tuple(value))
-    half = r"mha\.json is not valid JSON: 'utf-8' codec can't encode .+"
-    yield "class names with half a character", sealed(members, class_names=["a", "\ud800"]), half
-    yield "three classes", sealed(members, class_names=["a", "b", "c"]), r"model\.weights\.h5: layers/.+ has the shape .+, not .+"
+    yield "class names with half a character", sealed(members, class_names=["a", "\ud800"]), damaged("'utf-8' codec .+")
+    yield "three classes", sealed(members, class_names=["a", "b", "c"]), damaged("layers/.+ has the shape .+, not .+")
     for value in (None, [], {"a": None}, {"a": "1"}, {"a": True}, {"a": np.nan}, {"a": -np.inf}):
         yield f"metrics {value}", sealed(members, metrics=value), "its metrics are not finite numbers"
-    yield "a huge metric", sealed(members, metrics={"a": 10**400}), r"damaged, or no checkpoint \(.+\)"
+    yield "a huge metric", sealed(members, metrics={"a": 10**400}), damaged()
     yield "other metrics", sealed(members, metrics={"\x1b": -0.5}), replace(same, metrics={"\x1b": -0.5})
     for value in (None, [["positive", 0.5]], {"other": 0.5}, {"positive": 0.5, "": 0.5}):
         yield f"thresholds {value}", sealed(members, thresholds=value), "its thresholds are not those of its classes"
@@ -265,7 +264,7 @@ def config(original: Original, rng: random.Random) -> Made:
         yield f"room for {most} ids", sealed(members, config=edited), outcome_of(edited, same)
     yield "none", sealed(members, config=None), outcome_of(None, same)
     declared = settings | {"model": settings["model"] | {"embed_dim": 50, "ngram_buckets": 2**24}}  # 3.4 GB, which are not there
-    yield "declared sizes", sealed(members, config=declared), r"model\.weights\.h5: layers/.+ has the shape .+"
+    yield "declared sizes", sealed(members, config=declared), damaged("layers/.+ has the shape .+")
     open_settings = settings | {"auto": True, "model": settings["model"] | {"ngram_buckets": 0}}
     yield "auto", sealed(members, config=open_settings), "mha.json: auto=true leaves settings open, which a checkpoint has decided"
     long = settings | {"model": settings["model"] | {"num_heads": [1] * 70_000}}
@@ -273,7 +272,6 @@ def config(original: Original, rng: random.Random) -> Made:
 
 
 def outcome_of(settings: Any, same: Checkpoint) -> str | Checkpoint:
-    """The right outcome of other settings."""
     try:
         config = config_from_dict(settings, "mha.json")
     except MhaError as error:
@@ -281,7 +279,7 @@ def outcome_of(settings: Any, same: Checkpoint) -> str | Checkpoint:
     if config.text.vocabulary_size < len(same.vocabulary):
         return "its vocabulary has .+ ids; its settings allow .+|vocabulary.txt has .+ bytes; at most .+ belong there"
     if parameter_table(config, len(same.vocabulary), 2) != same.parameters:
-        return r"model\.weights\.h5: .+"
+        return damaged()
     return replace(same, config=config)
 
 
@@ -301,11 +299,11 @@ def vocabulary(original: Original, rng: random.Random) -> Made:
     yield "another word", given(others), replace(same, vocabulary=Vocabulary(others))
     yield "a word twice", given([*words[:one], words[other], *words[one + 1 :]]), "a token occurs twice in its vocabulary"
     for number in (0, len(words) - 1, len(words) + 1):
-        message = rf"model\.weights\.h5: layers/.+ has the shape \(13, 6\), not \({number + 2}, 6\)"
-        yield f"{number} words", given([*words, "more"][:number]), message
+        message = rf"layers/.+ has the shape \(13, 6\), not \({number + 2}, 6\)"
+        yield f"{number} words", given([*words, "more"][:number]), damaged(message)
     yield "too many words", given([*words, *"bcdefghi"]), "its vocabulary has 21 ids; its settings allow 20"
     foreign = members["vocabulary.txt"].replace(b"the", b"th\xe9", 1)
-    yield "not UTF-8", sealed(members | {"vocabulary.txt": foreign}), r"damaged, or no checkpoint \('utf-8' codec.+"
+    yield "not UTF-8", sealed(members | {"vocabulary.txt": foreign}), damaged("'utf-8' codec .+")
     yield "large", given(["x" * 8021]), r"vocabulary\.txt has 8,021 bytes; at most 8,020 belong there"
 
 
@@ -345,56 +343,39 @@ def hdf5_addresses(data: bytes) -> dict[str, list[int]]:
 
 FAR = (2**32, 2**63, 2**64 - 1)
 ANY = None
-FIELDS: tuple[tuple[str, int, str, tuple[int, ...] | None, str], ...] = (
-    # thing, offset, form, values (any other where there are none), right
-    ("file", 0, "Q", ANY, "not an HDF5 file"),
-    ("file", 8, "B", ANY, "another form of HDF5 than mha writes"),  # version
-    ("file", 13, "B", ANY, "another form of HDF5 than mha writes"),  # bytes of an offset
-    ("file", 14, "B", ANY, "another form of HDF5 than mha writes"),  # bytes of a length
-    ("file", 24, "Q", ANY, "another form of HDF5 than mha writes"),  # base
-    ("file", 64, "Q", FAR, "an address lies outside the file"),  # root
-    ("header", 0, "B", ANY, ".+ has another kind of header than mha writes"),  # version
-    ("header", 2, "H", (0,), ".+ is not (a plain group|an array)"),  # messages
-    ("header", 2, "H", (6, 7, 65535), ".+ has more than a plain array or group has|an address lies outside the file"),
-    ("header", 4, "I", ANY, ".+ is linked more than once"),
-    ("header", 8, "I", (0, 16, 23), ".+ has more than a plain array or group has"),  # size
-    ("header", 8, "I", (513, 2**31, 2**32 - 1), ".+ has another kind of header than mha writes"),
-    ("message 17", 0, "H", (0, 1, 3, 5, 8), ".+ is not a plain group"),  # kind
-    ("message 17", 8, "Q", FAR, "an address lies outside the file"),  # tree
-    ("message 17", 16, "Q", FAR, "an address lies outside the file"),  # names
-    ("message 0", 0, "H", (2, 4, 6, 7, 0x0B, 0x0C, 0x0D, 0x10, 0x12, 65535), ".+ has more than a plain array or group has"),  # kind
-    ("message 0", 0, "H", (1, 3, 5, 8), ".+ has more than a plain array or group has"),
-    ("message 0", 0, "H", (17,), ".+ is not an array"),
-    ("message 8", 0, "H", (0,), ".+ is not an array"),
-    ("message 1", 4, "B", (2, 255), ".+ has more than a plain array or group has"),  # flags
-    ("message 1", 8, "B", ANY, ".+ has no plain shape"),  # version
-    ("message 1", 9, "B", ANY, ".+ (has the shape .+, not .+|can grow)|an address lies outside the file"),  # rank
-    ("message 1", 10, "B", (2, 3, 255), ".+ has no plain shape"),
-    ("message 1", 16, "Q", ANY, ".+ (has the shape .+, not .+|can grow)"),
-    ("message 3", 8, "Q", ANY, ".+ does not hold little-endian float32 numbers"),
-    ("message 3", 20, "Q", ANY, ".+ does not hold little-endian float32 numbers"),
-    ("message 8", 8, "B", ANY, ".+ is not stored as one plain block"),  # version
-    ("message 8", 9, "B", ANY, ".+ is not stored as one plain block"),  # class
-    ("message 8", 10, "Q", FAR, ".+ does not lie in the file"),  # address
-    ("message 8", 18, "B", ANY, ".+ does not lie in the file"),  # size
-    ("heap", 0, "I", ANY, "a group's names are damaged"),
-    ("heap", 4, "B", ANY, "a group's names are damaged"),
-    ("heap", 8, "Q", (0, 1, 8), "a name lies outside its group"),  # size
-    ("heap", 24, "Q", FAR, "holds .*, which does not belong there"),  # names
-    ("tree", 0, "I", ANY, "a group's tree is damaged"),
-    ("tree", 4, "B", ANY, "a group's tree is damaged"),
-    ("tree", 5, "B", (1, 4, 255), "a group's tree is damaged"),  # level
-    ("tree", 6, "H", (0,), "a group's tree is damaged"),  # nodes
-    ("tree", 32, "Q", FAR, "an address lies outside the file"),  # node
-    ("table", 0, "I", ANY, "a group's table is damaged"),
-    ("table", 4, "B", ANY, "a group's table is damaged"),
-    ("table", 6, "H", (0,), "a group's table is damaged"),  # entries
-    ("entry", 0, "Q", (2**16, *FAR), "a name lies outside its group"),
-    ("entry", 0, "Q", (0,), "holds .*, which does not belong there"),
-    ("entry", 8, "Q", FAR, "an address lies outside the file"),  # header
-    ("entry", 16, "I", (2, 3, 2**32 - 1), ".+ is a link"),
-)
-"""Fields of HDF5's parts, each with values that have to be refused."""
+OUTSIDE, OTHER_FORM = "an address lies outside the file", "another form of HDF5 than mha writes"
+OTHER_HEADER, MORE = ".+ has another kind of header than mha writes", ".+ has more than a plain array or group has"
+FIELDS: dict[str, list[tuple[str, int, str, tuple[int, ...] | None]]] = {
+    "not an HDF5 file": [("file", 0, "Q", ANY)],
+    OTHER_FORM: [("file", 8, "B", ANY), ("file", 13, "B", ANY), ("file", 14, "B", ANY), ("file", 24, "Q", ANY)],  # version, sizes, base
+    OUTSIDE: [
+        *[("file", 64, "Q", FAR), ("message 17", 8, "Q", FAR), ("message 17", 16, "Q", FAR)],  # root, tree and names of a group
+        *[("tree", 32, "Q", FAR), ("entry", 8, "Q", FAR)],  # node, header
+    ],
+    OTHER_HEADER: [("header", 0, "B", ANY), ("header", 8, "I", (513, 2**31, 2**32 - 1))],  # version, size
+    ".+ is linked more than once": [("header", 4, "I", ANY)],
+    ".+ is not (a plain group|an array)": [("header", 2, "H", (0,))],  # number of messages
+    f"{MORE}|{OUTSIDE}": [("header", 2, "H", (6, 7, 65535))],
+    ".+ is not a plain group": [("message 17", 0, "H", (0, 1, 3, 5, 8))],  # kinds of messages
+    ".+ is not an array": [("message 0", 0, "H", (17,)), ("message 8", 0, "H", (0,))],
+    MORE: [
+        ("header", 8, "I", (0, 16, 23)),  # size
+        ("message 0", 0, "H", (1, 2, 3, 4, 5, 6, 7, 8, 0x0B, 0x0C, 0x0D, 0x10, 0x12, 65535)),  # kind
+        ("message 1", 4, "B", (2, 255)),  # flags
+    ],
+    ".+ has no plain shape": [("message 1", 8, "B", ANY), ("message 1", 10, "B", (2, 3, 255))],  # version, flags
+    f".+ (has the shape .+, not .+|can grow)|{OUTSIDE}": [("message 1", 9, "B", ANY), ("message 1", 16, "Q", ANY)],  # rank, shape
+    ".+ does not hold little-endian float32 numbers": [("message 3", 8, "Q", ANY), ("message 3", 20, "Q", ANY)],
+    ".+ is not stored as one plain block": [("message 8", 8, "B", ANY), ("message 8", 9, "B", ANY)],  # version, class
+    ".+ does not lie in the file": [("message 8", 10, "Q", FAR), ("message 8", 18, "B", ANY)],  # address, size
+    "a group's names are damaged": [("heap", 0, "I", ANY), ("heap", 4, "B", ANY)],
+    "a group's tree is damaged": [("tree", 0, "I", ANY), ("tree", 4, "B", ANY), ("tree", 5, "B", (1, 4, 255)), ("tree", 6, "H", (0,))],
+    "a group's table is damaged": [("table", 0, "I", ANY), ("table", 4, "B", ANY), ("table", 6, "H", (0,))],
+    "a name lies outside its group": [("heap", 8, "Q", (0, 1, 8)), ("entry", 0, "Q", (2**16, *FAR))],
+    "holds .*, which does not belong there": [("heap", 24, "Q", FAR), ("entry", 0, "Q", (0,))],
+    ".+ is a link": [("entry", 16, "I", (2, 3, 2**32 - 1))],
+}
+"""By the refusal, fields of HDF5's parts: the part, the offset, the form, and values to refuse (any other if there are none)."""
 
 
 def arrays(original: Original, rng: random.Random) -> Made:
@@ -405,28 +386,25 @@ def arrays(original: Original, rng: random.Random) -> Made:
     def given(data: bytes) -> bytes:
         return sealed(members | {"model.weights.h5": data})
 
-    def right(message: str) -> str:
-        return rf"model\.weights\.h5: ({message})"
-
     def number(form: str, address: int) -> int:
         return int(struct.unpack_from(f"<{form}", data, address)[0])
 
-    for thing, offset, form, values, message in FIELDS:
+    for message, (thing, offset, form, values) in ((message, field) for message, fields in FIELDS.items() for field in fields):
         address = rng.choice(found[thing]) + offset
         other = rng.choice(values) if values else number(form, address) ^ rng.randrange(1, 256 ** struct.calcsize(form))
-        yield f"{thing} {offset}: {other}", given(patched(data, address, form, other)), right(message)
+        yield f"{thing} {offset}: {other}", given(patched(data, address, form, other)), damaged(message)
 
     def tree(level: int, *children: int) -> bytes:
         """A node of a B-tree that is appended to the file."""
         return struct.pack("<4sBBH16x", b"TREE", 0, level, len(children)) + b"".join(struct.pack("<8xQ", child) for child in children)
 
-    yield "cut off", given(data[: rng.randrange(1, len(data))]), right(".+")
+    yield "cut off", given(data[: rng.randrange(1, len(data))]), damaged(".+")
     most = sum(4 * weight.size + 10_000 for weight in same.weights.values())
     yield "as large as can be", given(data + bytes(most - len(data))), same
     yield "large", given(data + bytes(most + 1 - len(data))), rf"model\.weights\.h5 has .+ bytes; at most {most:,} belong there"
     table, entry = rng.choice([address for address in found["table"] if number("H", address + 6) > 1]), rng.choice(found["entry"])
-    yield "an entry less", given(patched(data, table + 6, "H", number("H", table + 6) - 1)), right(".+ is missing")
-    yield "a group in itself", given(patched(data, entry + 8, "Q", number("Q", 64))), right(".+ is not an array|holds .+, which .+")
+    yield "an entry less", given(patched(data, table + 6, "H", number("H", table + 6) - 1)), damaged(".+ is missing")
+    yield "a group in itself", given(patched(data, entry + 8, "Q", number("Q", 64))), damaged(".+ is not an array|holds .+, which .+")
     group = rng.choice(found["message 17"])
     node, end = number("Q", group + 8), len(data)
     nodes = [number("Q", node + 32 + 16 * index) for index in range(number("H", node + 6))]
@@ -438,13 +416,13 @@ def arrays(original: Original, rng: random.Random) -> Made:
         "in itself": (tree(3, end), "a group's tree is damaged"),
     }
     for what, (appended, message) in trees.items():
-        yield f"a tree {what}", given(patched(data, group + 8, "Q", end) + appended), right(message) if message else same
+        yield f"a tree {what}", given(patched(data, group + 8, "Q", end) + appended), damaged(message) if message else same
     edge = patched(data, group + 8, "Q", len(data) - rng.randrange(1, 8))
-    yield "a tree at the end", given(edge), right("an address lies outside the file")
+    yield "a tree at the end", given(edge), damaged("an address lies outside the file")
     one, other = sorted(rng.sample(found["message 8"], 2), key=lambda address: number("Q", address + 18))
-    yield "two arrays in one place", given(patched(data, one + 10, "Q", number("Q", other + 10))), right("two arrays overlap")
+    yield "two arrays in one place", given(patched(data, one + 10, "Q", number("Q", other + 10))), damaged("two arrays overlap")
     past = len(data) - number("Q", one + 18) + 1
-    yield "an array at the end", given(patched(data, one + 10, "Q", past)), right(".+ does not lie in the file")
+    yield "an array at the end", given(patched(data, one + 10, "Q", past)), damaged(".+ does not lie in the file")
     for path, weight in rng.sample(list(same.weights.items()), 3):
         index = rng.randrange(weight.size)
         address = data.index(weight.tobytes()) + 4 * index
