@@ -8,18 +8,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from mha_cli.config.parameters import context_words, num_outputs
-from mha_cli.config.settings import Config, LinearConfig
+from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import EncodedTexts, join_texts
 from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.linear.context_weights import learn_context_weights, weighted_logits
-from mha_cli.linear.features import Ngrams, ngrams_of, text_features
+from mha_cli.linear.features import ngrams_of, text_features
 from mha_cli.linear.ngram_embeddings import learn_ngram_embeddings
 from mha_cli.linear.one_vs_rest import FOLDS, Examples, Regularization, cross_fitted, fit_one_vs_rest
 from mha_cli.linear.regularization import choose_regularization
@@ -66,41 +67,31 @@ class LinearModel:
 
 def fit_linear_model(config: Config, data: PreparedData, log: Callable[[str], None]) -> LinearModel:
     """Fit the linear model to the training part, with context weights if the config has windows."""
-    drawn = _draw(config, data, log)
-    regularization = choose_regularization(drawn.examples, config.seed)
-    table, bias = fit_one_vs_rest(drawn.examples, regularization)
-    if not drawn.linear.context_windows:
-        return LinearModel(table, bias, None, regularization)
-    context_weights = _context_weights(config, data, drawn, *_out_of_fold(drawn, regularization, log), log)
-    return LinearModel(table, bias, context_weights, regularization)
+    return _Fit(config, data, log).model()
 
 
 def cross_fit_linear_model(config: Config, data: PreparedData, log: Callable[[str], None]) -> tuple[LinearModel, Floats]:
     """The same model, and out-of-fold logits of the training part, (N, U)."""
-    drawn, context_weights = _draw(config, data, log), None
-    regularization = choose_regularization(drawn.examples, config.seed)
-    table, bias = fit_one_vs_rest(drawn.examples, regularization)
-    logits_NU, ngrams_EU = _out_of_fold(drawn, regularization, log)
-    if drawn.linear.context_windows:
-        context_weights = _context_weights(config, data, drawn, logits_NU, ngrams_EU, log)
+    fit = _Fit(config, data, log)
+    fitted, (logits_NU, ngrams_EU) = fit.model(), fit.out_of_fold
+    if fitted.context_weights is not None:
         weighted, plain = (
-            weighted_logits(drawn.texts, drawn.ngrams, ngrams_EU, drawn.linear, weights)
-            for weights in (context_weights, 0 * context_weights)
+            weighted_logits(fit.texts, fit.ngrams, ngrams_EU, fit.linear, weights)
+            for weights in (fitted.context_weights, 0 * fitted.context_weights)
         )
         logits_NU = logits_NU + weighted - plain  # subwords and bias have no context
-    fitted = LinearModel(table, bias, context_weights, regularization)
-    if len(drawn.rows) == len(data.train):
+    if len(fit.rows) == len(data.train):
         return fitted, logits_NU
     all_NU = linear_logits(config, data, data.train, fitted)  # no model has learnt from the texts that were not drawn
-    all_NU[drawn.rows] = logits_NU
+    all_NU[fit.rows] = logits_NU
     return fitted, all_NU
 
 
 def refit_linear_model(config: Config, data: PreparedData, fitted: LinearModel, log: Callable[[str], None]) -> LinearModel:
     """Fit the table and the bias again, with the validation part as well; context weights and regularization stay."""
     whole = dataclasses.replace(data, train=join_texts(data.train, data.validation))
-    drawn = _draw(config, whole, lambda line: log(f"{line}, with the validation part"))
-    table, bias = fit_one_vs_rest(drawn.examples, fitted.regularization or choose_regularization(drawn.examples, config.seed))
+    fit = _Fit(config, whole, lambda line: log(f"{line}, with the validation part"))
+    table, bias = fit_one_vs_rest(fit.examples, fitted.regularization or fit.regularization)
     return dataclasses.replace(fitted, table=table, bias=bias)
 
 
@@ -115,64 +106,52 @@ def linear_logits(config: Config, data: PreparedData, texts: EncodedTexts, fitte
     return predict_outputs(compile_forward(layer, config.text.token_shape), memory_estimate, texts) + fitted.bias
 
 
-@dataclass(frozen=True)
-class _Drawn:
-    """Labelled texts as the linear model reads them.
+class _Fit:
+    """The labelled texts as the linear model reads them, or a random part of very many, and what is fitted to them."""
 
-    Args:
-        linear: settings of the linear model.
-        rows: rows of the training part that were drawn, (N,).
-        texts: these texts.
-        ngrams: their n-grams.
-        examples: what the linear model is fitted on.
-        folds: fold of each text, (N,).
-    """
+    def __init__(self, config: Config, data: PreparedData, log: Callable[[str], None]) -> None:
+        assert config.linear
+        self.linear, self.seed, self.log = config.linear, config.seed, log
+        log("fitting the linear model")
+        set_seed(self.seed)
+        rng = np.random.default_rng(self.seed)
+        self.rows = data.train.random_rows(MOST_TEXTS, rng)
+        self.texts = data.train if len(self.rows) == len(data.train) else data.train.subset(self.rows)
+        self.ngrams = ngrams_of(self.texts, self.linear)
+        self.num_words = context_words(self.linear, len(data.vocabulary))
+        self.folds = rng.permutation(len(self.texts)) % FOLDS
+        embeddings = None
+        if self.linear.ngram_embeddings:
+            log("learning embeddings of n-grams from all texts")
+            parts = [self.ngrams]
+            if data.unlabelled is not None:
+                parts.append(ngrams_of(data.unlabelled.random_part(MOST_TEXTS, np.random.default_rng(self.seed)), self.linear))
+            embeddings = learn_ngram_embeddings(parts, self.seed)
+        labels, num_classes = self.texts.labels, len(data.class_names)
+        weights = loss_weights(config.training.class_weights, one_hot(labels, num_classes))
+        self.examples = Examples(text_features(self.texts, self.ngrams, self.linear), labels, num_classes, weights, embeddings)
 
-    linear: LinearConfig
-    rows: npt.NDArray[np.int64]
-    texts: EncodedTexts
-    ngrams: Ngrams
-    examples: Examples
-    folds: npt.NDArray[np.int64]
+    @cached_property
+    def regularization(self) -> Regularization:
+        return choose_regularization(self.examples, self.seed)
 
+    @cached_property
+    def out_of_fold(self) -> tuple[Floats, Floats]:
+        """Out-of-fold logits of the texts, (N, U), and of the n-grams of each text, (E, U)."""
+        buckets_E, units = self.ngrams.buckets, num_outputs(self.examples.num_classes)
+        logits_NU, ngrams_EU = (np.zeros((number, units), np.float32) for number in (len(self.texts), len(buckets_E)))
+        for own, model in cross_fitted(self.examples, self.regularization, self.folds, self.log):
+            own_E = np.repeat(own, np.diff(self.ngrams.offsets))
+            logits_NU[own] = model.logits(self.examples.features[own])
+            ngrams_EU[own_E] = model.table[buckets_E[own_E]]
+        return logits_NU, ngrams_EU
 
-def _draw(config: Config, data: PreparedData, log: Callable[[str], None]) -> _Drawn:
-    linear = config.linear
-    assert linear
-    log("fitting the linear model")
-    set_seed(config.seed)
-    rng = np.random.default_rng(config.seed)
-    rows = data.train.random_rows(MOST_TEXTS, rng)
-    texts = data.train if len(rows) == len(data.train) else data.train.subset(rows)
-    ngrams = ngrams_of(texts, linear)
-    features = text_features(texts, ngrams, linear)
-    weights = loss_weights(config.training.class_weights, one_hot(texts.labels, len(data.class_names)))
-    folds = rng.permutation(len(texts)) % FOLDS
-    embeddings = None
-    if linear.ngram_embeddings:
-        log("learning embeddings of n-grams from all texts")
-        parts = [ngrams]
-        if data.unlabelled is not None:
-            parts.append(ngrams_of(data.unlabelled.random_part(MOST_TEXTS, np.random.default_rng(config.seed)), linear))
-        embeddings = learn_ngram_embeddings(parts, config.seed)
-    return _Drawn(linear, rows, texts, ngrams, Examples(features, texts.labels, len(data.class_names), weights, embeddings), folds)
-
-
-def _out_of_fold(drawn: _Drawn, regularization: Regularization, log: Callable[[str], None]) -> tuple[Floats, Floats]:
-    """Out-of-fold logits of the texts, (N, U), and of the n-grams of each text, (E, U)."""
-    ngrams, units = drawn.ngrams, num_outputs(drawn.examples.num_classes)
-    logits_NU, ngrams_EU = (np.zeros((number, units), np.float32) for number in (len(drawn.texts), len(ngrams.buckets)))
-    for own, model in cross_fitted(drawn.examples, regularization, drawn.folds, log):
-        own_E = np.repeat(own, np.diff(ngrams.offsets))
-        logits_NU[own] = model.logits(drawn.examples.features[own])
-        ngrams_EU[own_E] = model.table[ngrams.buckets[own_E]]
-    return logits_NU, ngrams_EU
-
-
-def _context_weights(
-    config: Config, data: PreparedData, drawn: _Drawn, logits_NU: Floats, ngrams_EU: Floats, log: Callable[[str], None]
-) -> Floats:
-    log("learning where n-grams count")
-    start = fit_stack(np.zeros_like(logits_NU), logits_NU, drawn.texts.labels)
-    words = context_words(drawn.linear, len(data.vocabulary))
-    return learn_context_weights(drawn.texts, drawn.ngrams, ngrams_EU, start, drawn.linear, words, config.seed)
+    def model(self) -> LinearModel:
+        table, bias = fit_one_vs_rest(self.examples, self.regularization)
+        context_weights = None
+        if self.linear.context_windows:
+            logits_NU, ngrams_EU = self.out_of_fold
+            self.log("learning where n-grams count")
+            start = fit_stack(np.zeros_like(logits_NU), logits_NU, self.texts.labels)
+            context_weights = learn_context_weights(self.texts, self.ngrams, ngrams_EU, start, self.linear, self.num_words, self.seed)
+        return LinearModel(table, bias, context_weights, self.regularization)

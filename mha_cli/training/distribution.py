@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +38,6 @@ from mha_cli.system.cluster import ALONE, Task, task_of
 from mha_cli.training.optimizers import rows_once
 
 Arrays = list[npt.NDArray[Any]]
-Item = TypeVar("Item")
 
 START_SECONDS = 600.0
 """Time that a worker waits for the others to start."""
@@ -152,11 +151,15 @@ def distributed(setting: str, callbacks: Callbacks = SILENT) -> Iterator[Distrib
     task = task_of(setting)
     if task.num_workers > 1:
         callbacks.log(f"waiting for the other workers: {task.num_workers - 1}")
-        with _losses_named():
+        try:
             terminate = signal.getsignal(signal.SIGTERM)
-            strategy = _interruptibly(lambda: _multi_worker_strategy(task))
+            strategy = _connected(task)
             signal.signal(signal.SIGTERM, terminate)  # TensorFlow takes it for notices of preemption
             yield Distribution(strategy, task, callbacks.stop)
+        except LOST as error:
+            peers = ", ".join(sorted({f"{job} {number}" for job, number in LOST_TASK.findall(str(error))})) or "another worker"
+            way_out = "see its own message, and start all again, with --resume where the run directory has a state"
+            raise MhaError(f"{peers}: ended, or does not answer", way_out, EXIT_FAILURE) from error
     elif setting == "mirrored" or (setting == "auto" and len(tf.config.list_physical_devices("GPU")) > 1):
         devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
         if len(devices) == 1:
@@ -177,32 +180,22 @@ def _multi_worker_strategy(task: Task) -> Any:
     return tf.distribute.MultiWorkerMirroredStrategy(resolver)
 
 
-def _interruptibly(make: Callable[[], Item]) -> Item:
-    """The result of a function that waits for other workers, in a thread: signals are heard meanwhile, and the wait has an end."""
-    made: Future[Item] = Future()
+def _connected(task: Task) -> Any:
+    """The strategy, which waits for the other workers, made in a thread: signals are heard meanwhile, and the wait has an end."""
+    strategy: Future[Any] = Future()
 
-    def run() -> None:
+    def connect() -> None:
         try:
-            made.set_result(make())
+            strategy.set_result(_multi_worker_strategy(task))
         except BaseException as error:
-            made.set_exception(error)
+            strategy.set_exception(error)
 
-    Thread(target=run, daemon=True).start()
+    Thread(target=connect, daemon=True).start()
     try:
-        return made.result(START_SECONDS)
+        return strategy.result(START_SECONDS)
     except TimeoutError:
         message = f"other workers have not started within {START_SECONDS / 60:.0f} minutes"
         raise MhaError(message, "start all of them", EXIT_FAILURE) from None
-
-
-@contextmanager
-def _losses_named() -> Iterator[None]:
-    try:
-        yield
-    except LOST as error:
-        peers = ", ".join(sorted({f"{job} {number}" for job, number in LOST_TASK.findall(str(error))})) or "another worker"
-        way_out = "see its own message, and start all again, with --resume where the run directory has a state"
-        raise MhaError(f"{peers}: ended, or does not answer", way_out, EXIT_FAILURE) from error
 
 
 def _packed(arrays: Arrays) -> npt.NDArray[np.int32]:

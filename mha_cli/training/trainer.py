@@ -22,7 +22,7 @@ from mha_cli.system.working_memory import MemoryEstimate
 from mha_cli.training.argmax_positions import training_output, winners_suffice
 from mha_cli.training.distribution import Distribution
 from mha_cli.training.epoch import EpochInputs, EpochPosition, Pace
-from mha_cli.training.optimizers import build_optimizer, build_table_optimizer, learning_rate_schedule
+from mha_cli.training.optimizers import LazyAdam, LazyRMSprop, build_optimizer, learning_rate_schedule
 from mha_cli.training.precision import choose_precision, computing_in
 
 EMBEDDING_TABLES = tuple(f"embedding/token_embedding/{name}" for name in ("words", "ngrams", "subwords"))
@@ -49,16 +49,17 @@ class Trainer:
         self.inputs = EpochInputs(config, data, self.distribution.own)
         self._loss_weights = loss_weights(config.training.class_weights, data.targets)
         self.position, self.pace = EpochPosition(0), Pace()
-        rate = learning_rate_schedule(config.training, self.inputs.num_steps())
-        self._lazily = [weight for weight in self.model.trainable_variables if weight.path in EMBEDDING_TABLES]
-        self._densely = [weight for weight in self.model.trainable_variables if weight.path not in EMBEDDING_TABLES]
-        self.optimizer = build_optimizer(config.training, rate)
-        self.optimizer.build(self._densely)
-        self.table_optimizer = build_table_optimizer(config.training, [table.value for table in self._lazily], rate)
+        self._tables = [weight.value for weight in self.model.trainable_variables if weight.path in EMBEDDING_TABLES]
+        self._others = [weight for weight in self.model.trainable_variables if weight.path not in EMBEDDING_TABLES]
+        self.optimizer = build_optimizer(config.training, learning_rate_schedule(config.training, self.inputs.num_steps()))
+        self.optimizer.build(self._others)
+        lazy_optimizer = LazyRMSprop if config.training.optimizer == "rmsprop" else LazyAdam
+        self._table_optimizers = [lazy_optimizer(table) for table in self._tables]
         self._train_step = self._compile_train_step()
         memory_estimate = MemoryEstimate(config.model, len(data.class_names), characters=config.text.subword_characters)
         self._score = partial(predict_outputs, compile_forward(up_to_logits(self.model), config.text.token_shape), memory_estimate)
-        self._variables = [*self.model.variables, *self.optimizer.variables, *self.table_optimizer.variables]  # all that a step changes
+        of_tables = [variable for optimizer in self._table_optimizers for variable in optimizer.variables]
+        self._variables = [*self.model.variables, *self.optimizer.variables, *of_tables]  # all that a step changes
         self.distribution.refuse_difference("weights at the start", self.arrays)
         self._seed_apart()
 
@@ -108,7 +109,6 @@ class Trainer:
 
     def _compile_train_step(self) -> Callable[..., Any]:
         model, embedding, optimizer, settings = self.model, self.model.get_layer("embedding"), self.optimizer, self.config.training
-        densely, tables = self._densely, [table.value for table in self._lazily]
         winners_only = winners_suffice(self.config.model, float(self.data.train.lengths.mean()))
         shapes: tuple[list[int | None], ...] = ([None, len(self.data.class_names)], [None], [], [])  # the arguments after the tokens
         signature = [tf.TensorSpec(model.input_shape, tf.int32), *(tf.TensorSpec(shape, tf.float32) for shape in shapes)]
@@ -124,11 +124,12 @@ class Trainer:
                     part_of_mean = loss_sum / batch_size  # of the whole batch, so that the parts add up to its mean
                 right = predicted_classes(probabilities) == tf.argmax(targets, axis=-1, output_type=tf.int32)
                 figures = tf.stack([loss_sum, tf.reduce_sum(tf.cast(right, tf.float32)), stop])
-                return [*tape.gradient(part_of_mean, [*densely, *tables]), figures]
+                return [*tape.gradient(part_of_mean, [*self._others, *self._tables]), figures]
 
             *gradients, figures = self.distribution.sum_of_parts(gradients_of_part, tokens, targets, loss_weights)
-            optimizer.apply(gradients[: len(densely)], densely)
-            self.table_optimizer.apply(gradients[len(densely) :])
+            for table_optimizer, gradient in zip(self._table_optimizers, gradients[len(self._others) :], strict=True):
+                table_optimizer.apply(gradient, optimizer.iterations + 1, optimizer.learning_rate)
+            optimizer.apply(gradients[: len(self._others)], self._others)
             return figures
 
         return train_step

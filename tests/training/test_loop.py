@@ -141,12 +141,12 @@ def test_lazy_adam_on_all_rows_is_adam() -> None:
     rng = np.random.default_rng(0)
     start, gradients = rng.normal(size=(5, 3)).astype(np.float32), rng.normal(size=(4, 5, 3)).astype(np.float32)
     ours, theirs = tf.Variable(start), keras.Variable(start)
-    lazy, adam = LazyAdam([ours], lambda step: 0.1 / (1.0 + tf.cast(step, tf.float32))), keras.optimizers.Adam(0.1)
+    lazy, adam = LazyAdam(ours), keras.optimizers.Adam(0.1)
     adam.build([theirs])
     for step, gradient in enumerate(gradients):
         adam.learning_rate = 0.1 / (1.0 + step)
         adam.apply([gradient], [theirs])
-        lazy.apply([tf.IndexedSlices(gradient[::-1], np.arange(5)[::-1])])
+        lazy.apply(tf.IndexedSlices(gradient[::-1], np.arange(5)[::-1]), step + 1, 0.1 / (1.0 + step))
     np.testing.assert_allclose(ours.numpy(), np.array(theirs), rtol=1e-5, atol=1e-6)
 
 
@@ -154,13 +154,13 @@ def test_lazy_rmsprop_is_rmsprop_whenever_a_row_is_touched() -> None:
     rng = np.random.default_rng(0)
     start = rng.normal(size=(6, 3)).astype(np.float32)
     ours, theirs = tf.Variable(start), keras.Variable(start)
-    lazy, dense = LazyRMSprop([ours], lambda step: 0.1 / (1.0 + tf.cast(step, tf.float32))), keras.optimizers.RMSprop(0.1)
+    lazy, dense = LazyRMSprop(ours), keras.optimizers.RMSprop(0.1)
     dense.build([theirs])
     for step, rows in enumerate(([0, 1, 1], [2], [1, 3, 0], [2, 2, 2], [4], [1, 0, 2, 3], [0])):  # row 5 never, some after a while
         gradient = tf.IndexedSlices(tf.constant(rng.normal(size=(len(rows), 3)), tf.float32), tf.constant(rows), tf.constant([6, 3]))
         dense.learning_rate = 0.1 / (1.0 + step)
         dense.apply([tf.convert_to_tensor(gradient)], [theirs])  # given slices, Keras squares each before they are added up
-        lazy.apply([gradient])
+        lazy.apply(gradient, step + 1, 0.1 / (1.0 + step))
         np.testing.assert_allclose(ours.numpy(), np.array(theirs), rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(ours.numpy()[5], start[5])
 
