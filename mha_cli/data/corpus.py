@@ -117,15 +117,12 @@ class Corpus:
     of the training part are counted, and the ids of the vocabulary replace the provisional numbers.
 
     Args:
-        texts: labelled texts, read once.
-        settings: settings of the tokenizer.
         class_names: names in the order of their ids; None takes them from the labels, numbers by value, else alphabetical.
         where: source in words, for messages.
         by_names: True if ``split`` keeps texts that share rare names on one side.
         learnable: False to accept texts that no classifier could learn from, such as a test split of one class.
 
     Attributes:
-        class_names: names in the order of their ids.
         labels: int32 (N,), class ids.
         lengths: int64 (N,), tokens of each text.
         sizes: number of texts of each class, by its name.
@@ -205,26 +202,20 @@ class Corpus:
         The only text of a class is trained on. ``validation_share`` is in (0, 1).
         """
         rows = np.flatnonzero(self._class_sizes[self.labels] > 1)
-        if self._names is not None:
-            return self._split_by_names(self._names, rows, validation_share, seed)
-        from sklearn.model_selection import train_test_split
-
         labels = self.labels[rows]
-        num_validation = max(round(len(rows) * validation_share), len(np.unique(labels)))
-        _, validation = train_test_split(rows, test_size=num_validation, stratify=labels, random_state=seed)
-        return self._all_but(validation), np.sort(validation)
+        if self._names is None:
+            from sklearn.model_selection import train_test_split
 
-    def _split_by_names(self, names: list[list[str]], rows: Rows, validation_share: float, seed: int) -> tuple[Rows, Rows]:
-        validation = np.intersect1d(held_out_groups(groups_by_names(names), validation_share, seed), rows)
-        train = self._all_but(validation)
-        if any(len(np.setdiff1d(self.labels[rows], self.labels[part])) for part in (train, validation)):
-            raise MhaError(
-                f"{self._where}: texts that share names cannot be parted so that each part has every class", "take data.validation=random"
-            )
+            num_validation = max(round(len(rows) * validation_share), len(np.unique(labels)))
+            _, drawn = train_test_split(rows, test_size=num_validation, stratify=labels, random_state=seed)
+            validation = np.sort(drawn)
+        else:
+            validation = np.intersect1d(held_out_groups(groups_by_names(self._names), validation_share, seed), rows)
+        train = np.setdiff1d(np.arange(len(self)), validation)
+        if self._names is not None and any(len(np.setdiff1d(labels, self.labels[part])) for part in (train, validation)):
+            fault = f"{self._where}: texts that share names cannot be parted so that each part has every class"
+            raise MhaError(fault, "take data.validation=random")
         return train, validation
-
-    def _all_but(self, rows: Rows) -> Rows:
-        return np.setdiff1d(np.arange(len(self)), rows)
 
     def facts(self) -> Facts:
         """The numbers that decide settings."""

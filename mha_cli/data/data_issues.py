@@ -16,7 +16,7 @@ SEPARATORS = ",;|/"
 """Characters that may separate the labels in a cell."""
 
 LEAST_COMBINED = 3
-"""Number of texts whose parts are all classes, or of different cells whose parts occur in others, from which on they are told."""
+"""Least texts whose parts are all classes, or different cells whose parts occur in others, that are reported."""
 
 MOST_CHARACTERS = 1000
 """Characters of a label above which it is not taken apart."""
@@ -37,7 +37,6 @@ class DataIssues:
         variants: spellings of the class with most of these, the most frequent first.
         num_combined: texts whose label looks like several labels in one cell.
         combined: most frequent of these labels; empty for none.
-        combined_separator: character between its parts; empty for none.
         num_blank: blank lines, which are skipped.
         num_quoted_rows: lines inside quoted fields that look like rows.
     """

@@ -36,7 +36,6 @@ class Facts:
 
     Args:
         num_texts: texts to learn from and to validate with.
-        num_classes: classes.
         num_tokens: tokens of all texts.
         num_words: distinct tokens.
         characters: mean length of a distinct token with a letter, in characters; 0 if there is none.

@@ -15,7 +15,7 @@ from mha_cli.data.labels import labelled
 from mha_cli.data.paths import matching_paths, natural_order
 from mha_cli.errors import MhaError, did_you_mean, listed, printable, shown_path
 from mha_cli.records.encodings import refuse_binary, utf_8
-from mha_cli.records.lines import CHUNK_BYTES, MAX_LINE_BYTES, not_utf_8, unpacked
+from mha_cli.records.lines import CHUNK_BYTES, MAX_LINE_BYTES, unpacked
 from mha_cli.records.reader import USUAL, Dialect, Reading, StreamWarnings
 from mha_cli.records.readers import EXTENSIONS, extension_of, read_records
 from mha_cli.records.record import LABEL_PREFIX, Columns, shown_columns
@@ -47,10 +47,6 @@ def labelled_columns(text: str | None = None, label: str | None = None, by_optio
 class FileTexts:
     """The texts that a config's ``data.train`` and ``data.test`` name.
 
-    Args:
-        settings: ``data`` section of a config whose source is ``files``.
-        by_options: True if options of the command can name the columns, rather than the config.
-
     Attributes:
         warnings: warnings about the split read last.
     """
@@ -73,7 +69,7 @@ class FileTexts:
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
-        """None: only reading the texts tells."""
+        """None: only the texts have them."""
         return None
 
     def unlabelled(self) -> Iterator[str] | None:
@@ -253,16 +249,15 @@ def _no_texts(entry: os.DirEntry[str]) -> MhaError:
     return MhaError(f"{shown}: no .txt files", "put the texts of the class there, one a .txt file, or remove the folder")
 
 
-def _text_of(entry: os.DirEntry[str], reading: Reading) -> str:
-    shown = shown_path(entry.path)
+def _text_of(entry: os.DirEntry[str], folder_reading: Reading) -> str:
+    reading, raw = replace(folder_reading, name=shown_path(entry.path)), bytearray()
     if is_folder(entry.path):
-        raise MhaError(f"{shown}: a folder where a text belongs", "rename it, or move it away")
-    raw = bytearray()
-    for piece in utf_8(unpacked_file(entry.path), shown, reading.dialect.encoding):
+        raise MhaError(f"{reading.name}: a folder where a text belongs", "rename it, or move it away")
+    for piece in utf_8(unpacked_file(entry.path), reading.name, reading.dialect.encoding):
         raw += piece
         if len(raw) > MAX_LINE_BYTES:
-            raise MhaError(f"{shown}: longer than {MAX_LINE_BYTES:,} bytes", "write one text per file")
+            raise MhaError(f"{reading.name}: longer than {MAX_LINE_BYTES:,} bytes", "write one text per file")
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
-        raise not_utf_8(error, shown, setting=reading.encoding_setting) from None
+        raise reading.not_utf_8(error, 1) from None

@@ -44,7 +44,6 @@ def drawn_for_testing(
     of the texts matters, and further texts move few of the others. Every class keeps a text to learn from.
 
     Args:
-        texts: labelled texts, N.
         share: share of the distinct texts to draw, in (0, 1).
         by_names: True to draw whole groups of texts that share rare names, of any class.
         name: source in words, for messages.
@@ -89,11 +88,7 @@ def names_in(text: str) -> list[str]:
 
 
 def groups_by_names(names: Sequence[Sequence[str]]) -> Rows:
-    """A group number for every text, (N,): linked by similar names, the most similar first, in groups of limited size.
-
-    Args:
-        names: names in every text.
-    """
+    """A group number for every text, (N,), from its names: linked by similar names, the most similar first, in groups of limited size."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     groups, sizes = list(range(len(names))), [1] * len(names)

@@ -47,17 +47,12 @@ _RANKS = {name: rank for rank, name in enumerate(LABEL_NAMES)}
 
 @dataclass(frozen=True)
 class Layout:
-    """Format of a file, and the columns of its text and class.
+    """Format of a file, in words, and the columns of its text and class. Other formats than tables have neither separator nor header.
 
     Args:
-        format: format in words.
-        separator: separator of columns in words; None in other formats than tables.
-        header: whether there is a header line; None in other formats than tables.
+        separator: separator of columns in words.
         columns: names of the columns, or their numbers if there is no header line; empty in formats without columns.
-        text_column: column of the text.
-        label_column: column of the class.
         text_reason: why this is the text column, with other candidates; empty in formats without columns.
-        label_reason: the same of the label column.
         part_column: column such as ``split`` that marks texts as ``test``, else column ``group``; empty for neither.
     """
 
@@ -80,18 +75,19 @@ class Layout:
 def find_layout(path: str, text_column: str | None = None, label_column: str | None = None, dialect: Dialect = USUAL) -> Layout:
     """The layout of a file or folder of labelled texts.
 
-    Args:
-        path: file or folder.
-        text_column: column of the text; None guesses it: ``text``, else the longest texts that differ.
-        label_column: column of the class; None guesses it: one with a usual name, else one with few values.
-        dialect: encoding and quoting.
+    The text column is by default ``text``, else the one with the longest texts that differ; the label column one with a usual name, else
+    one with few values.
     """
     if is_folder(path):
         return Layout("folder, one sub-folder per class")
     form = labelled_format(path, dialect)
     if form == "fasttext":
         return Layout("fastText")
-    found, values = _table(path, form, text_column, label_column, dialect) if form in ("csv", "tsv") else _objects(path, form, dialect)
+    if form in ("csv", "tsv"):
+        found, values = _table(path, form, text_column, label_column, dialect)
+    else:
+        values = _by_key(_objects(path, form, dialect))
+        found = Layout("Parquet" if form == "parquet" else "JSON lines", columns=tuple(values))
     if not any(values.values()):
         return replace(found, columns=())  # reading the file gives the error
     if len(values) == 1:
@@ -101,21 +97,17 @@ def find_layout(path: str, text_column: str | None = None, label_column: str | N
     text, text_reason = _given(text_column, found) or _guessed_text(values, given[0] if given else None, path)
     label, label_reason = given or _guessed_label(values, text, path)
     part = _part_column({name: own for name, own in values.items() if name not in (text, label)})
-    columns = found.columns or tuple(values)
-    return Layout(found.format, found.separator, found.header, columns, text, label, text_reason, label_reason, part)
+    return Layout(found.format, found.separator, found.header, found.columns, text, label, text_reason, label_reason, part)
 
 
 # Its beginning
 
 
-def _objects(path: str, form: Format, dialect: Dialect) -> tuple[Layout, Values]:
-    if form == "jsonl":
-        return Layout("JSON lines"), _by_key(_json_objects(path, dialect))
-    with whole_file(unpacked_file(path)) as file:
-        return Layout("Parquet"), _by_key(parquet_rows(file, shown_path(path)))
-
-
-def _json_objects(path: str, dialect: Dialect) -> Iterator[Mapping[str, object]]:
+def _objects(path: str, form: Format, dialect: Dialect) -> Iterator[Mapping[str, object]]:
+    if form == "parquet":
+        with whole_file(unpacked_file(path)) as file:
+            yield from parquet_rows(file, shown_path(path))
+        return
     reading = file_reading(path, Columns(), dialect, StreamWarnings())
     for number, line in enumerate(text_lines(file_pieces(path), reading), 1):
         if isinstance(line, MhaError):

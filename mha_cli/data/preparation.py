@@ -35,13 +35,9 @@ class PreparedData:
     """The training split, divided and encoded.
 
     Args:
-        config: settings of the run, with what the data decided.
-        train: texts to learn from, N.
-        targets: target probabilities of their classes, (N, C).
-        validation: texts that choose the best epoch.
-        vocabulary: ids of the words of ``train``, and of the validation part if the linear model learns from it.
-        class_names: names in the order of their ids.
-        unlabelled: texts without labels; None for none.
+        config: settings of the run, with those that the data decided.
+        targets: target probabilities of the classes, (N, C), for the N texts of ``train``.
+        vocabulary: words of ``train``, and of the validation part if the linear model learns from it.
         num_guessed: texts at the end of ``train`` whose targets are predictions.
     """
 
@@ -56,12 +52,7 @@ class PreparedData:
 
 
 def prepare(config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryTexts | None = None) -> PreparedData:
-    """Read the training split, hold out the validation part, build the vocabulary and encode both.
-
-    Args:
-        config: settings of the run.
-        in_memory: texts of a Python program, where the config names no data.
-    """
+    """Read the training split, or ``in_memory`` texts, hold out the validation part, build the vocabulary and encode both."""
     config = config.model_copy(update={"data": with_columns(config.data, callbacks.note)})
     source = in_memory or open_source(config.data, callbacks.log)
     unlabelled = source.unlabelled()  # first, since a path that is wrong is refused at once
@@ -81,8 +72,12 @@ def prepare(config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryText
     vocabulary = corpus.vocabulary(np.arange(len(corpus)) if config.learns_from_validation else train_rows, config.text.vocabulary_size)
     train, validation = (corpus.encode(rows, vocabulary, config.text) for rows in (train_rows, validation_rows))
     num_known = corpus.count_known(corpus.hashes[validation_rows], train_rows)
-    for warning in _validation_warnings(validation, vocabulary, num_known):
-        callbacks.note(f"{source.name}, validation part: {warning}")
+    part = f"{source.name}, validation part"
+    if num_known > MOST_KNOWN * len(validation):
+        known = f"{num_known:,} of {plural(len(validation), 'text')} {_are(num_known)} among those learnt from, to the letter"
+        callbacks.note(f"{part}: {known}; its figures are optimistic for other texts")
+    if warning := _doubt(validation, vocabulary, "give more texts, or raise text.vocabulary_size"):
+        callbacks.note(f"{part}: {warning}")
 
     encoded = None
     if unlabelled is not None and not config.reads_unlabelled:
@@ -108,21 +103,15 @@ def _data_warnings(corpus: Corpus, source: TextSource) -> Iterator[str]:
                 yield f"the {split} data cannot be read: {error}"
             else:
                 if known:
-                    are = "is" if known == 1 else "are"
-                    yield f"{source.name}: {plural(known, 'text')} of the {split} data {are} among the training data, to the letter"
+                    texts = f"{plural(known, 'text')} of the {split} data {_are(known)}"
+                    yield f"{source.name}: {texts} among the training data, to the letter"
     if single := [printable(name) for name, size in corpus.sizes.items() if size == 1]:
         classes = f"{plural(len(single), 'class')} {'has' if len(single) == 1 else 'have'}"
         yield f"{source.name}: {classes} a single text, which is learnt from and not validated with: {listed(single, NAMED_CLASSES)}"
 
 
-def _validation_warnings(validation: EncodedTexts, vocabulary: Vocabulary, num_known: int) -> Iterator[str]:
-    """Why figures of the validation part may mislead; ``num_known`` of its texts are equal to a text of the training part."""
-    if num_known > MOST_KNOWN * len(validation):
-        are = "is" if num_known == 1 else "are"
-        known = f"{num_known:,} of {plural(len(validation), 'text')} {are} among those learnt from, to the letter"
-        yield f"{known}; its figures are optimistic for other texts"
-    if warning := _doubt(validation, vocabulary, "give more texts, or raise text.vocabulary_size"):
-        yield warning
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
 
 
 def _doubt(texts: EncodedTexts, vocabulary: Vocabulary, way_out: str = FOREIGN) -> str:
@@ -165,8 +154,6 @@ class LabelledTexts:
 
     Args:
         data: source in words.
-        split: split of the source.
-        texts: texts, at least one.
         rows: rows in the training split, from 0, if the texts are the validation part; None for a whole split.
         caveat: why figures on these texts are optimistic; empty for no reason.
     """
@@ -181,13 +168,9 @@ class LabelledTexts:
 def labelled_texts(
     checkpoint: Checkpoint, data: DataSection, split: str | None = None, callbacks: Callbacks = SILENT, *, unseen: bool = False
 ) -> LabelledTexts:
-    """Read a split of a data source for a checkpoint's model.
+    """Read a split of a data source, by default its test split, for a checkpoint's model.
 
-    Args:
-        checkpoint: model that reads the split.
-        data: source of the texts.
-        split: split of the source; its test split by default. ``validation`` is the part held out in training.
-        unseen: True to refuse a validation part that the linear model has learnt from.
+    The split ``validation`` is the part held out in training; ``unseen`` refuses it if the linear model has learnt from it.
     """
     data = with_columns(data, callbacks.note)
     source = open_source(data, callbacks.log, by_options=True)

@@ -47,9 +47,7 @@ class TextFigures(DataIssues):
     """Labelled texts in figures, with their likely mistakes.
 
     Args:
-        num_texts: number of texts.
         classes: texts of each class, the most frequent first.
-        lengths: tokens of the texts.
         scripts: share of letters in each script, the largest first.
     """
 
@@ -61,15 +59,7 @@ class TextFigures(DataIssues):
 
 @dataclass(frozen=True)
 class DataProfile:
-    """What `mha init` finds.
-
-    Args:
-        data: files, folders and patterns, as they were given.
-        num_files: files and folders that match them.
-        layout: layout of the first of them.
-        texts: all texts in figures.
-        dialect: encoding and quoting of the files.
-    """
+    """What `mha init` finds: files, folders and patterns as given, the layout of the first file, and all texts in figures."""
 
     data: tuple[str, ...]
     num_files: int
@@ -83,8 +73,6 @@ class SplitOverview:
     """A split of the data.
 
     Args:
-        split: name of the split.
-        texts: its texts in figures.
         histogram: texts by upper bound of their tokens; the bounds are 1, 2, 3, 4, 6, 8, 12, 16 and so on.
         num_cut: texts that are longer than the model reads.
         unknown_share: share of the tokens that the vocabulary lacks; in training data, each text is read with the vocabulary of all others.
@@ -103,15 +91,7 @@ class SplitOverview:
 
 @dataclass(frozen=True)
 class DataOverview:
-    """Training and test data, with the vocabulary and the length that a training would take.
-
-    Args:
-        data: source in words.
-        vocabulary_size: ids of the vocabulary of all training texts.
-        sequence_length: tokens of a text that the model reads.
-        train: training data, with the validation part.
-        test: test data; None for none.
-    """
+    """Training data, with the validation part, and test data, with the vocabulary and the length that a training would take."""
 
     data: str
     vocabulary_size: int
@@ -127,14 +107,7 @@ def profile_data(
     callbacks: Callbacks = SILENT,
     dialect: Dialect = USUAL,
 ) -> DataProfile:
-    """Guess the layout from the beginning of the first file, then read all files once, as a stream.
-
-    Args:
-        given: files or folders, or patterns of them.
-        text_column: column of the text; None guesses it.
-        label_column: column of the class; None guesses it.
-        dialect: encoding and quoting of the files.
-    """
+    """Guess the layout from the beginning of the first file, then read all files, folders and patterns once, as a stream."""
     paths = [path for pattern in given for path in matching_paths(pattern)]
     layout, warnings = find_layout(paths[0], text_column, label_column, dialect), StreamWarnings(strict=True)
     columns = labelled_columns(layout.text_column, layout.label_column, by_options=True)
@@ -149,9 +122,7 @@ def profile_data(
 def look_over(config: Config, by_options: bool = False, callbacks: Callbacks = SILENT) -> DataOverview:
     """Read training and test data once each, as a stream; open settings are decided as in a training.
 
-    Args:
-        config: settings that name the data.
-        by_options: True if options of the command can name the columns of a file.
+    Messages name options of the command rather than settings with ``by_options``.
     """
     source = open_source(with_columns(config.data, callbacks.note), callbacks.log, by_options)
 

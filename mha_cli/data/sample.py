@@ -187,9 +187,6 @@ class SampleTexts:
         """The reviews of a split, shuffled, in an order that the seed fixes; ``part`` is the sentence plan."""
         if split not in self.splits:
             raise MhaError(f"the sample reviews have no split {printable(repr(split))}", did_you_mean(split, self.splits))
-        return self._generate(split)
-
-    def _generate(self, split: str) -> Iterator[LabelledText]:
         is_test, file = split != "train", f"sample, split {split}"
         rng = random.Random(2 * self._config.seed + is_test)
         num_pairs = self._config.num_texts // (8 if is_test else 2)

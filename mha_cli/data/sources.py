@@ -17,11 +17,7 @@ DataSection: TypeAlias = SampleData | TfdsData | FilesData | MemoryData
 def with_columns(settings: DataSection, note: Callable[[str], None] = lambda _: None) -> DataSection:
     """The data section with the columns that it leaves open, which are those that `mha init` finds in the first training file.
 
-    Where it finds none they are ``text`` and ``label``, and the error comes from reading the file.
-
-    Args:
-        settings: ``data`` section of a config.
-        note: function that takes a line of text about each column found, unless it is called ``text`` or ``label``.
+    Where it finds none they are ``text`` and ``label``, and the error comes from reading the file. Other names are noted.
     """
     if not isinstance(settings, FilesData) or (settings.text_column and settings.label_column):
         return settings
@@ -32,23 +28,16 @@ def with_columns(settings: DataSection, note: Callable[[str], None] = lambda _: 
         found = find_layout(path, settings.text_column, settings.label_column, Dialect(settings.encoding, settings.quoting))
     except MhaError:
         path, found = "", Layout("", text_column=settings.text_column or "text", label_column=settings.label_column or "label")
-    texts, labels = (
-        (settings.text_column, found.text_column, found.text_reason),
-        (settings.label_column, found.label_column, found.label_reason),
-    )
-    for what, (named, column, reason) in (("text", texts), ("label", labels)):
-        if named is None and column != what:
+    columns = {"text_column": found.text_column, "label_column": found.label_column}
+    for (setting, column), reason in zip(columns.items(), (found.text_reason, found.label_reason), strict=True):
+        what = setting.removesuffix("_column")
+        if getattr(settings, setting) is None and column != what:
             note(f"{shown_path(path)}: {what} column {printable(column)} ({printable(reason, 200)})")
-    return settings.model_copy(update={"text_column": found.text_column, "label_column": found.label_column})
+    return settings.model_copy(update=columns)
 
 
 def open_source(settings: DataSection, log: Callable[[str], None] = lambda _: None, by_options: bool = False) -> TextSource:
-    """The data source of a config.
-
-    Args:
-        settings: ``data`` section of a config.
-        by_options: True if options of the command can name the columns of a file.
-    """
+    """The data source of a config; with ``by_options``, messages name options of the command rather than settings."""
     settings = with_columns(settings)
     if isinstance(settings, MemoryData):
         raise MhaError("the texts were given by a Python program, which alone has them", "name others, with --data or in the config")

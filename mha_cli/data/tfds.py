@@ -44,13 +44,12 @@ class TfdsTexts:
         self._settings = settings
         self.name = settings.name
         data_dir = _data_dir(settings)
-        with _quiet():
-            self._builder = _open_builder(settings.name, data_dir)
-            self._labels = _class_labels(self._builder.info.features, settings)
-            self.class_names = tuple(dict.fromkeys(class_name(label, f"{settings.name}, {settings.label_key}") for label in self._labels))
-            if not self._builder.data_path.exists():
-                _prepare(self._builder, settings.name, data_dir, log)
-            self._split_names = tuple(map(str, self._builder.info.splits))
+        self._builder = _open_builder(settings.name, data_dir)
+        self._labels = _class_labels(self._builder.info.features, settings)
+        self.class_names = tuple(dict.fromkeys(class_name(label, f"{settings.name}, {settings.label_key}") for label in self._labels))
+        if not self._builder.data_path.exists():
+            _prepare(self._builder, settings.name, data_dir, log)
+        self._split_names = tuple(map(str, self._builder.info.splits))
         self.splits = tuple(dict.fromkeys([settings.train_split, settings.test_split, *self._split_names]))
         for setting in ("train_split", "test_split", "unlabelled_split"):
             if (split := getattr(settings, setting)) is not None:
@@ -59,19 +58,16 @@ class TfdsTexts:
     def read(self, split: str) -> Iterator[LabelledText]:
         """The texts of a split, in the order of the set's files; bytes that are not UTF-8 become U+FFFD."""
         self._check_split(split)
-        return self._labelled(split)
+        for number, (text, label) in enumerate(self._columns(split, self._settings.text_key, self._settings.label_key), start=1):
+            if label < 0:  # TFDS writes -1 where a split has no labels
+                raise MhaError(f"{self.name}: text {number} of the split {printable(split)} has no label", "choose a split with labels")
+            yield labelled(text.decode("utf-8", "replace"), self._labels[label], f"{self.name}, split {split}", number)
 
     def unlabelled(self) -> Iterator[str] | None:
         """The texts of ``data.unlabelled_split``, labelled or not."""
         if (split := self._settings.unlabelled_split) is None:
             return None
         return (text.decode("utf-8", "replace") for (text,) in self._columns(split, self._settings.text_key))
-
-    def _labelled(self, split: str) -> Iterator[LabelledText]:
-        for number, (text, label) in enumerate(self._columns(split, self._settings.text_key, self._settings.label_key), start=1):
-            if label < 0:  # TFDS writes -1 where a split has no labels
-                raise MhaError(f"{self.name}: text {number} of the split {printable(split)} has no label", "choose a split with labels")
-            yield labelled(text.decode("utf-8", "replace"), self._labels[label], f"{self.name}, split {split}", number)
 
     def _columns(self, split: str, *keys: str) -> Iterator[tuple[Any, ...]]:
         """The features ``keys`` of one text after the other; no other feature is decoded."""
@@ -82,11 +78,9 @@ class TfdsTexts:
         config.options.deterministic = True
         config.options.threading.private_threadpool_size = 2
         try:
-            with _quiet():
-                wanted = tfds.decode.PartialDecoding(dict.fromkeys(keys, True))
-                examples = self._builder.as_dataset(split=split, shuffle_files=False, read_config=config, decoders=wanted)
-                batches = iter(tfds.as_numpy(examples.batch(BATCH_SIZE).prefetch(1)))
-            for batch in batches:
+            wanted = tfds.decode.PartialDecoding(dict.fromkeys(keys, True))
+            examples = self._builder.as_dataset(split=split, shuffle_files=False, read_config=config, decoders=wanted)
+            for batch in tfds.as_numpy(examples.batch(BATCH_SIZE).prefetch(1)):
                 yield from zip(*(batch[key].tolist() for key in keys), strict=True)
         except (tf.errors.OpError, NotImplementedError, OSError, ValueError) as error:
             problem = re.sub(r"\{\{.*?\}\} |\[Op:.*", "", _first_line(error)).strip()
@@ -107,13 +101,11 @@ class TfdsTexts:
 
 def _data_dir(settings: TfdsData) -> str:
     """The TFDS data directory: the config's or the environment's, which has to exist, else TFDS's default, which it may create."""
-    for setting, folder in (("data.data_dir", settings.data_dir), ("TFDS_DATA_DIR", os.environ.get("TFDS_DATA_DIR") or None)):
-        if folder is not None:
-            path = os.path.expanduser(folder)
-            if not os.path.isdir(path):
-                raise MhaError(f"{setting}: {shown_path(folder)}: no such folder", "create it, or name the one that holds your TFDS sets")
-            return path
-    return os.path.expanduser(DEFAULT_DATA_DIR)
+    setting, folder = ("data.data_dir", settings.data_dir) if settings.data_dir else ("TFDS_DATA_DIR", os.environ.get("TFDS_DATA_DIR"))
+    path = os.path.expanduser(folder or DEFAULT_DATA_DIR)
+    if folder and not os.path.isdir(path):
+        raise MhaError(f"{setting}: {shown_path(folder)}: no such folder", "create it, or name the one that holds your TFDS sets")
+    return path
 
 
 def _open_builder(name: str, data_dir: str) -> Any:
@@ -125,6 +117,7 @@ def _open_builder(name: str, data_dir: str) -> Any:
     import_tensorflow()
     import tensorflow_datasets as tfds
 
+    logging.getLogger("absl").setLevel(logging.ERROR)  # TFDS's warnings are about its own use of TensorFlow
     try:
         with _features_of_tfds_alone(tfds):
             return tfds.builder(name, data_dir=data_dir)
@@ -200,15 +193,3 @@ def _check_network(builder: Any) -> None:
 def _first_line(error: Exception) -> str:
     """An error in one line: its first line of text, or its type where it has none."""
     return next((line for line in map(str.strip, str(error).splitlines()) if line), type(error).__name__)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Hold back TFDS's warnings about its own use of TensorFlow, which nobody here can act on."""
-    logger = logging.getLogger("absl")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)

@@ -61,10 +61,7 @@ _NO_CONTROLS = bytes([*b"\t\n\v\f\r\x1b", *range(32, 256)])
 
 
 def utf_8(pieces: Iterable[bytes], name: str, encoding: str | None = None) -> Iterator[bytes]:
-    """The bytes of a text stream in UTF-8, without a byte-order mark. Bytes that should be UTF-8 come as they are, right or wrong.
-
-    The encoding is that of a stream without a byte-order mark; None is UTF-8.
-    """
+    """The bytes of a text stream in UTF-8, without a byte-order mark. Bytes that should be UTF-8 come as they are, right or wrong."""
     pieces = iter(pieces)
     first = beginning_of(pieces, lambda beginning: any(known.startswith(beginning) for known in _BEGINNINGS))
     mark = next((mark for mark in MARKS if first.startswith(mark)), b"")

@@ -81,18 +81,3 @@ def lines_of(pieces: Iterable[bytes], name: str) -> Iterator[bytes | MhaError]:
     if parts:
         rest = b"".join(parts)
         yield from (line + b"\n" for line in ([rest] if number else rest.removesuffix(b"\r").split(b"\r")))
-
-
-def not_utf_8(error: UnicodeDecodeError, name: str, first_line: int = 1, setting: str = "--encoding ") -> MhaError:
-    """A byte that is not UTF-8, with its line and position.
-
-    Args:
-        error: error of decoding one line or several.
-        first_line: number of the first of these lines, from 1.
-        setting: option or setting that names an encoding.
-    """
-    raw, start = error.object, error.start
-    line = first_line + raw.count(b"\n", 0, start)
-    column = start - raw.rfind(b"\n", 0, start)
-    fault = f"{name}:{line}: not UTF-8: byte 0x{raw[start]:02X} at place {column} of the line"
-    return MhaError(fault, f"save it as UTF-8, or if it is from Windows, read it with {setting}windows-1252")

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from mha_cli.errors import MhaError
 from mha_cli.records.headers import USUAL_NAMES, are_names, plain_name
-from mha_cli.records.lines import not_utf_8
 from mha_cli.records.record import LABEL_PREFIX, SEPARATORS, Columns, Record, shown_columns
 
 MOST_SHOWN = 10
@@ -96,10 +95,9 @@ def raised(fault: MhaError, _line: int) -> Record:
 
 @dataclass(frozen=True)
 class Reading:
-    """How one stream is read.
+    """How a stream, with a name for messages, is read.
 
     Args:
-        name: name of the stream in messages.
         gzipped: True to take nothing but gzip data; else the first bytes tell.
         on_fault: function from the fault of one record, and its first line, to a record that replaces it. Faults of the whole stream
             (gzip data, header) are always raised.
@@ -113,23 +111,25 @@ class Reading:
     on_fault: Callable[[MhaError, int], Record] = raised
 
     @property
-    def encoding_setting(self) -> str:
-        """The option or setting that names an encoding."""
-        return "data.encoding=" if self.columns.by_config else "--encoding "
-
-    @property
     def no_quoting(self) -> str:
         """The option or setting that takes quotes literally."""
         return "data.quoting=false" if self.columns.by_config else "--no-quoting"
+
+    def not_utf_8(self, error: UnicodeDecodeError, first_line: int) -> MhaError:
+        """The fault of a byte that is not UTF-8, in one line or several, of which the first has this number."""
+        raw, start = error.object, error.start
+        line, column = first_line + raw.count(b"\n", 0, start), start - raw.rfind(b"\n", 0, start)
+        setting = "data.encoding=" if self.columns.by_config else "--encoding "
+        hint = f"save it as UTF-8, or if it is from Windows, read it with {setting}windows-1252"
+        return MhaError(f"{self.name}:{line}: not UTF-8: byte 0x{raw[start]:02X} at place {column} of the line", hint)
 
     def decoded(self, line: bytes, number: int) -> str:
         """A line as text. Bytes that are not UTF-8 become U+FFFD, unless ``warnings`` refuses them."""
         try:
             return line.decode()
         except UnicodeDecodeError as error:
-            fault = not_utf_8(error, self.name, number, self.encoding_setting)
-        self.warnings.count_not_utf_8(fault, number)
-        return line.decode("utf-8", "replace")
+            self.warnings.count_not_utf_8(self.not_utf_8(error, number), number)
+            return line.decode("utf-8", "replace")
 
 
 def _other_format(line: str, text_column: str) -> tuple[str, str] | None:

@@ -32,13 +32,9 @@ class Row(NamedTuple):
 
 
 class TableLines:
-    """Lines for the csv module, with look-ahead and a way to read lines again.
+    """Lines for the csv module, with look-ahead and a way to read lines again: those ``taken`` by a row, of ``number`` read so far.
 
     The fault of a line that is too long is raised: it may be in the middle of a row.
-
-    Attributes:
-        taken: lines of the row that is being read.
-        number: lines read so far.
     """
 
     def __init__(self, lines: Iterable[bytes | MhaError], reading: Reading) -> None:
