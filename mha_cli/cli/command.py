@@ -16,22 +16,22 @@ from typer.models import CommandInfo
 from mha_cli.errors import MhaError
 
 COMMANDS = {
-    "init": "Look at labelled texts, tell what is in them, and write a config to train on them.",
+    "init": "Describe labelled texts, and write a config to train on them.",
     "data": "Look at labelled texts: counts, lengths, repeats, unknown words; or list the labels that may be wrong.",
     "train": "Train a classifier from a YAML config; the best epoch on validation is kept.",
     "tune": "Search for better settings by short trainings on part of the texts, then train with the best.",
-    "evaluate": "Score a checkpoint on labelled texts, and find thresholds by which it withholds doubtful answers.",
+    "evaluate": "Score a checkpoint on labelled texts, and find thresholds below which it withholds answers.",
     "report": "Write a page on a run: figures, curves, confusions, mistakes and what decided them, word order, heads, settings.",
     "compare": "Compare models on the same labelled texts: which is better, by how much, and whether that may be chance.",
     "predict": "Classify texts: one output line per text, in order, as it arrives.",
     "batch": "Classify many files, on one machine or many: one output file (part) each, one row per text.",
-    "serve": "Serve a model over HTTP: JSON for programs, and a page on which a text is typed and answered.",
+    "serve": "Serve a model over HTTP: JSON for programs, and a page that answers while you type.",
     "shuffle-test": "Show whether a model reads word order: score texts in order, then with the words of each shuffled.",
     "attention": "Show which words look at which, head by head.",
     "explain": "Show which words decided: how far the probability falls when a word is left out.",
     "heads": "Show how much each attention head matters, and remove those that matter least.",
     "export": "Write a checkpoint in a format that other programs run.",
-    "doctor": "Show versions, the machine, and where data and checkpoints are looked for; check a checkpoint.",
+    "doctor": "Show versions, the machine, and where mha looks for data and checkpoints; check a checkpoint.",
 }
 """Every command with the first line of its help, so that ``mha --help`` imports none of them."""
 

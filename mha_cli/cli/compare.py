@@ -34,13 +34,13 @@ def compare(
     label_column: options.LabelColumnOption = None,
     encoding: options.EncodingOption = None,
     no_quoting: options.NoQuotingOption = False,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the intervals, for which texts are drawn anew.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the bootstrap intervals.")] = 0,
     plot: options.PlotOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Compare models on the same labelled texts: which is better, by how much, and whether that may be chance.
 
-    Without --data, these are the texts that the first was trained to be scored on, if it is a run of your own.
+    Without --data, these are the test texts of the first model, if it is a run of your own.
     """
     prepare_to_compute()
     from mha_cli.checkpoint.file import read_checkpoint

@@ -49,8 +49,8 @@ def data(
         list[str],
         typer.Argument(
             metavar="CONFIG|FILE",
-            help="A recipe by its name, a YAML file or a run directory, whose training and test data are meant; or labelled texts as for "
-            "`mha init`: files (CSV, TSV, JSONL, fastText, Parquet), or folders with one sub-folder per class.",
+            help="A recipe, a YAML file or a run directory, for its training and test data; or labelled texts as for `mha init`: "
+            "files (CSV, TSV, JSONL, fastText, Parquet), or folders with one sub-folder per class.",
         ),
     ],
     label_issues: Annotated[
@@ -59,8 +59,8 @@ def data(
             "--label-issues",
             min=1,
             metavar="N",
-            help="List instead the N training texts whose labels are contradicted most by a model of the other texts, a line each: place, "
-            "label, its probability, the likelier label, its probability, text.",
+            help="List instead the N training texts whose labels are contradicted most by a model of the other texts, one per line: "
+            "place, label, its probability, the likelier label, its probability, text.",
         ),
     ] = None,
     overrides: options.SetOption = None,

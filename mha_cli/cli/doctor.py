@@ -31,11 +31,11 @@ mha doctor runs/imdb/checkpoint.keras --json"""
 def doctor(
     checkpoint: Annotated[
         Path | None,
-        typer.Argument(help="A checkpoint to check, or its run directory; it is read, and put to no use.", autocompletion=checkpoints_like),
+        typer.Argument(help="A checkpoint to check, or its run directory; it is read and not used.", autocompletion=checkpoints_like),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show versions, the machine, and where data and checkpoints are looked for; check a checkpoint.
+    """Show versions, the machine, and where mha looks for data and checkpoints; check a checkpoint.
 
     The exit code is 2 if the checkpoint is refused.
     """

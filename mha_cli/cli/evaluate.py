@@ -58,12 +58,12 @@ def evaluate(
         typer.Option(
             "--output",
             "-o",
-            help="New checkpoint to write, with the thresholds that were found; or the one that is scored, or its run directory.",
+            help="Where to write a checkpoint with these thresholds: a new file, or the scored checkpoint or its run directory.",
         ),
     ] = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Score a checkpoint on labelled texts, and find thresholds by which it withholds doubtful answers."""
+    """Score a checkpoint on labelled texts, and find thresholds below which it withholds answers."""
     target = None if find_threshold is None else _target(find_threshold)
     if target is None:
         goes_with("--find-threshold", output=output)
@@ -93,7 +93,7 @@ def evaluate(
         if output is not None:
             thresholds = {one.name: one.threshold for one in evaluation.thresholds}
             write_checkpoint(output, replace(model, thresholds=thresholds), small=not model.keras_config)
-            callbacks.note(f"{output}: written, with these thresholds, which mha predict goes by")
+            callbacks.note(f"{output}: written with these thresholds; mha predict applies them")
         elif target:
             callbacks.note("these thresholds are in no checkpoint yet: --output FILE writes one")
     print_json(evaluation) if as_json else render.evaluation(evaluation)

@@ -61,8 +61,8 @@ def export(
 ) -> None:
     """Write a checkpoint in a format that other programs run.
 
-    The export takes token ids and gives class probabilities; vocabulary, class names and settings travel along. It is checked against the
-    checkpoint before it is there. With --data, the accuracy of both is stated: what the format costs.
+    The export takes token ids and gives class probabilities; it contains the vocabulary, class names and settings.
+    Its answers are compared with the checkpoint's before it appears. With --data, both accuracies are printed.
     """
     if data is None:
         goes_with("--data", text_column=text_column, label_column=label_column, encoding=encoding, no_quoting=no_quoting)

@@ -44,7 +44,7 @@ def heads(
 ) -> None:
     """Show how much each attention head matters, and remove those that matter least.
 
-    A head's worth is measured twice: by the accuracy without it, and by the gradient of the loss by the number that multiplies it.
+    Two measures: the accuracy without the head, and the gradient of the loss by a factor of the head's output.
     """
     if (prune is None) != (output is None):
         raise MhaError("--prune and --output go together", "give the number of heads to remove and the file to write")

@@ -47,10 +47,10 @@ def init(
     label_column: options.GuessedLabelColumnOption = None,
     encoding: options.EncodingOption = None,
     no_quoting: options.NoQuotingOption = False,
-    force: Annotated[bool, typer.Option("--force", help="Write the config over one that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing config.")] = False,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Look at labelled texts, tell what is in them, and write a config to train on them."""
+    """Describe labelled texts, and write a config to train on them."""
     from mha_cli.data.profile import profile_data
 
     path = output or Path(f"{name_of_data(files[0]) or 'data'}.yaml")

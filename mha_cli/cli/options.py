@@ -60,7 +60,7 @@ CheckpointOption = Annotated[
         autocompletion=checkpoints_like,
     ),
 ]
-HtmlOption = Annotated[Path | None, typer.Option("--html", help="Write a page to look at in a browser, complete in itself.")]
+HtmlOption = Annotated[Path | None, typer.Option("--html", help="Write a page for a browser, as one file.")]
 DataOption = Annotated[
     list[str] | None,
     typer.Option(

@@ -82,11 +82,11 @@ def predict(
             max=1,
             metavar="P",
             help="Probability that a class needs; a text with none gets no label.",
-            show_default="what the checkpoint asks for, if anything",
+            show_default="the checkpoint's thresholds, if any",
         ),
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="CLASS", help="Print what is of this class, as grep does; can be repeated.")
+        list[str] | None, typer.Option("--only", metavar="CLASS", help="Print the records of this class, as grep does; can be repeated.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="With --only: print nothing, end at the first match.")] = False,
     workers: Annotated[
@@ -109,7 +109,7 @@ def predict(
     ] = "auto",
     precision: Annotated[
         Literal["float32", "bfloat16"],
-        typer.Option("--precision", help="Type of its products; bfloat16 with OpenVINO only: faster, and a little less exact."),
+        typer.Option("--precision", help="Type of the encoder's products; bfloat16 with OpenVINO only: faster, slightly less exact."),
     ] = "float32",
 ) -> None:
     """Classify texts: one output line per text, in order, as it arrives.

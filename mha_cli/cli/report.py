@@ -45,7 +45,7 @@ def report(
 ) -> None:
     """Write a page on a run: figures, curves, confusions, mistakes and what decided them, word order, heads, settings.
 
-    The page is complete in itself and loads nothing.
+    The page is one file and loads nothing.
     """
     from mha_cli.checkpoint.file import read_checkpoint
     from mha_cli.data.preparation import labelled_texts, word_order_split

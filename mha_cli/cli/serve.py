@@ -24,9 +24,7 @@ curl http://127.0.0.1:8000/predict --json '{"text": "A superb film."}'"""
 
 def serve(
     checkpoint: CheckpointOption = None,
-    host: Annotated[
-        str, typer.Option("--host", help="Address to listen on; 0.0.0.0 is every one of this machine, for all who reach it.")
-    ] = "127.0.0.1",
+    host: Annotated[str, typer.Option("--host", help="Address to listen on; 0.0.0.0 accepts other machines as well.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
     waiting: Annotated[
         int, typer.Option("--max-waiting", min=1, max=10_000, metavar="N", help="Requests that may wait; further ones get 429.")
@@ -35,13 +33,13 @@ def serve(
         float, typer.Option("--timeout", min=0.1, max=3600, metavar="SECONDS", help="Time for an answer; later ones become 503.")
     ] = 30.0,
 ) -> None:
-    """Serve a model over HTTP: JSON for programs, and a page on which a text is typed and answered.
+    """Serve a model over HTTP: JSON for programs, and a page that answers while you type.
 
     POST /predict takes {"text": "…"} or {"texts": ["…", …]} and answers with what mha predict --json prints.
 
-    POST /explain shows what decided; GET / is the page; GET /healthz says that all is well; GET /openapi.json describes it all.
+    POST /explain shows what decided; GET / is the page; GET /healthz gives the status; GET /openapi.json describes all requests.
 
-    Ctrl-C and SIGTERM finish what has been asked.
+    After Ctrl-C or SIGTERM, the pending requests are answered first.
     """
     need("mha serve", "serve", "fastapi", "uvicorn")
     prepare_to_compute()

@@ -61,7 +61,7 @@ def shuffle_test(
 ) -> None:
     """Show whether a model reads word order: score texts in order, then with the words of each shuffled.
 
-    Without positions, attention sees a set of words: no shuffle can change what it says.
+    Without positions, attention sees a set of words, so no shuffle can change the answer.
     """
     if config is None:
         prepare_to_compute()

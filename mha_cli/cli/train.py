@@ -36,9 +36,7 @@ def train(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Run directory to write.", show_default="runs/NAME of the config or the data")
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the interrupted run in --output, from the last step that it saved.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the interrupted run in --output from its last saved step.")] = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Train a classifier from a YAML config; the best epoch on validation is kept."""

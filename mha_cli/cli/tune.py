@@ -34,16 +34,19 @@ def tune(
     config: options.ConfigOption,
     overrides: options.SetOption = None,
     minutes: Annotated[
-        float, typer.Option("--minutes", "-m", min=0.01, max=100_000, help="Time for trials, those of earlier calls included.")
+        float, typer.Option("--minutes", "-m", min=0.01, max=100_000, help="Time for all trials, earlier calls included.")
     ] = 10.0,
-    trials: Annotated[int | None, typer.Option("--trials", "-n", min=1, help="Most trials, likewise.", show_default="any number")] = None,
+    trials: Annotated[
+        int | None,
+        typer.Option("--trials", "-n", min=1, help="Maximum number of trials, earlier calls included.", show_default="any number"),
+    ] = None,
     search: Annotated[
         list[str] | None,
         typer.Option(
             "--search",
             metavar="KEY.PATH=VALUES",
             help="Setting to search, as LOW..HIGH or as values with commas between; can be repeated.",
-            show_default="what depends on the texts most",
+            show_default="those that depend most on the texts",
         ),
     ] = None,
     output: Annotated[
@@ -51,7 +54,7 @@ def tune(
         typer.Option(
             "--output",
             "-o",
-            help="Run directory to write, or whose search goes on.",
+            help="Run directory to write, or to continue.",
             show_default="runs/NAME-tuned of the config or the data",
         ),
     ] = None,
@@ -59,7 +62,7 @@ def tune(
 ) -> None:
     """Search for better settings by short trainings on part of the texts, then train with the best.
 
-    The first trial is the recipe as it is; if none is better, nothing is trained. The same command goes on with what was interrupted.
+    The first trial is the unchanged recipe; if none is better, nothing is trained. The same command continues an interrupted search.
     """
     from mha_cli.tuning.study import STUDY, held_study
 

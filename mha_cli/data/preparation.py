@@ -107,7 +107,7 @@ def _data_warnings(corpus: Corpus, source: TextSource) -> Iterator[str]:
                     yield f"{source.name}: {texts} among the training data, to the letter"
     if single := [printable(name) for name, size in corpus.sizes.items() if size == 1]:
         classes = f"{plural(len(single), 'class')} {'has' if len(single) == 1 else 'have'}"
-        yield f"{source.name}: {classes} a single text, which is learnt from and not validated with: {listed(single, NAMED_CLASSES)}"
+        yield f"{source.name}: {classes} a single text, which is used for training only: {listed(single, NAMED_CLASSES)}"
 
 
 def _are(number: int) -> str:

@@ -81,7 +81,7 @@ def test_thresholds_are_found_and_kept_and_predict_goes_by_them(small: bool, mha
     assert asked.stderr == "these thresholds are in no checkpoint yet: --output FILE writes one\n"
     assert tree(tmp_path) == before
     done = mha(*arguments, "--output", "model.keras")
-    assert (done.code, done.stderr) == (0, "model.keras: written, with these thresholds, which mha predict goes by\n")
+    assert (done.code, done.stderr) == (0, "model.keras: written with these thresholds; mha predict applies them\n")
 
     found = json.loads(done.stdout)["thresholds"]
     assert found == json.loads(asked.stdout)["thresholds"]
@@ -118,7 +118,7 @@ def test_thresholds_of_many_classes(mha: Mha, tmp_path: Path) -> None:
 def test_thresholds_are_chosen_on_the_part_held_out_and_go_into_a_run(trained: Run, mha: Mha, tmp_path: Path) -> None:
     copytree(trained.directory, tmp_path / "mine")
     done = mha("evaluate", "mine", "--find-threshold", "precision=0.9", "--output", "mine", "--json")
-    assert (done.code, done.stderr) == (0, "mine/checkpoint.keras: written, with these thresholds, which mha predict goes by\n")
+    assert (done.code, done.stderr) == (0, "mine/checkpoint.keras: written with these thresholds; mha predict applies them\n")
     assert json.loads(done.stdout)["split"] == "validation"
     found, before = read_checkpoint(tmp_path / "mine" / "checkpoint.keras"), read_checkpoint(trained.checkpoint)
     assert found.thresholds

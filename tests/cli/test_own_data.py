@@ -116,7 +116,7 @@ def test_forty_texts_and_classes_of_one(tmp_path: Path, monkeypatch: pytest.Monk
     arguments = ("train", "--config", "sample", "--output", "few", *(part for setting in settings for part in ("--set", setting)))
     result = run_here(*arguments, cwd=tmp_path, monkeypatch=monkeypatch)
     assert result.code == 0, result.stderr
-    told = "few.csv: 3 classes have a single text, which is learnt from and not validated with: found, lost, odd"
+    told = "few.csv: 3 classes have a single text, which is used for training only: found, lost, odd"
     assert told in result.stderr.splitlines()
     scored = run_here("evaluate", "few", "--split", "validation", "--json", cwd=tmp_path, monkeypatch=monkeypatch)
     found, kept = json.loads(scored.stdout), json.loads((tmp_path / "few/metrics.json").read_text())["metrics"]

@@ -59,7 +59,7 @@ def test_decisions_are_reported_and_kept(trained: tuple[Path, Result]) -> None:
     cwd, result = trained
     assert result.code == 0, result.stderr
     told = " ".join(result.stderr.split())
-    assert "texts.csv: 1 class has a single text, which is learnt from and not validated with: lost" in told
+    assert "texts.csv: 1 class has a single text, which is used for training only: lost" in told
     assert "40 texts in 3 classes; half are up to 4 tokens long, 98 % up to 4; " in told
     config = load_config(cwd / "run" / "config.yaml")
     assert not config.auto

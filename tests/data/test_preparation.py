@@ -153,7 +153,7 @@ def test_spellings_are_shown_so_that_they_can_be_told_apart(labels: list[str], s
 
 def test_classes_of_one_text_are_noted() -> None:
     rows = [*TEXTS[:20], *(f"one {number},rare{number}\n" for number in range(7))]
-    single = "7 classes have a single text, which is learnt from and not validated with"
+    single = "7 classes have a single text, which is used for training only"
     assert notes_of("".join(rows)) == [f"train.csv: {single}: rare0, rare1, rare2, rare3, rare4 and 2 more"]
 
 
