@@ -41,18 +41,13 @@ def test_training_batches_hold_every_row_once(lengths: npt.NDArray[np.int64], ba
     assert sum(len(rows) != batch_size for rows in batches) == (len(lengths) % batch_size > 0)
 
 
-def test_training_batches_come_in_no_order_of_length() -> None:
-    lengths = review_lengths(3200)
-    longest = [lengths[rows].max() for rows in training_batches(lengths, np.random.default_rng(0), 32)]
-    assert abs(np.corrcoef(longest, np.arange(len(longest)))[0, 1]) < 0.3
-
-
-def test_training_batches_hold_little_padding() -> None:
-    lengths = review_lengths(5000)
-    rng = np.random.default_rng(0)
+def test_training_batches_hold_little_padding_and_come_in_no_order_of_length() -> None:
+    lengths, rng = review_lengths(5000), np.random.default_rng(0)
     bucketed = training_batches(lengths, rng, 8)
     random = np.split(rng.permutation(len(lengths)), 5000 // 8)
     assert padding_share(bucketed, lengths) < padding_share(random, lengths) / 4
+    longest = [lengths[rows].max() for rows in bucketed]
+    assert abs(np.corrcoef(longest, np.arange(len(longest)))[0, 1]) < 0.3
 
 
 @given(many_lengths)
@@ -73,18 +68,15 @@ def test_scoring_batches_are_as_large_as_the_limit_allows(scale: int) -> None:
     assert len(batches[-1]) == 1 or len(batches[-1]) * lengths[batches[-1]].max() <= SCORING_TOKENS
 
 
-def test_a_review_longer_than_the_limit_is_a_batch_of_its_own() -> None:
-    lengths = np.array([SCORING_TOKENS + 1, 3, SCORING_TOKENS * 2])
-    assert [rows.tolist() for rows in scoring_batches(lengths, SMALL)] == [[1], [0], [2]]
-
-
 def test_scoring_batches_have_fewer_reviews_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(working_memory, "BATCH_BYTES", SMALL.num_bytes(3, 20))
     assert [rows.tolist() for rows in scoring_batches(np.full(7, 20), SMALL)] == [[0, 1, 2], [3, 4, 5], [6]]
     assert [rows.tolist() for rows in scoring_batches(np.array([5_000, 20]), SMALL)] == [[1], [0]]
 
 
-def test_empty_reviews_count_as_one_token_each() -> None:
+def test_empty_texts_count_as_one_token_each_and_a_text_longer_than_the_limit_is_a_batch() -> None:
+    lengths = np.array([SCORING_TOKENS + 1, 3, SCORING_TOKENS * 2])
+    assert [rows.tolist() for rows in scoring_batches(lengths, SMALL)] == [[1], [0], [2]]
     assert [len(rows) for rows in scoring_batches(np.zeros(SCORING_TOKENS + 5, dtype=np.int64), SMALL)] == [SCORING_TOKENS, 5]
 
 

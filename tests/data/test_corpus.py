@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.model_selection import train_test_split
 
@@ -25,24 +28,14 @@ SIZE = PLAIN.vocabulary_size
 STRANGE_TEXTS = ["", "…", "one", "Don’t <br/> stop_now", "café cafe\u0301 CAFÉ", "日本 👍👍", "a b c d e f g h i j k", "x " * 50]
 
 
-def corpus(labels: str, texts: list[str] | None = None, settings: TextConfig = PLAIN, class_names: tuple[str, ...] | None = None) -> Corpus:
-    """A corpus of one review per character of ``labels``."""
+def corpus(labels: Sequence[str], texts: Any = None, settings: TextConfig = PLAIN, class_names: Any = None) -> Corpus:
     texts = texts or [f"text {number}" for number in range(len(labels))]
     return Corpus((LabelledText(text, label) for text, label in zip(texts, labels, strict=True)), settings, class_names, "films.csv")
 
 
-def of_labels(labels: list[str]) -> Corpus:
-    """A corpus of one review per label."""
-    return Corpus([LabelledText("word", label) for label in labels], PLAIN, None, "films.csv")
-
-
 def texts_of(reviews: EncodedTexts, vocabulary: Vocabulary) -> list[str]:
     """The words that the ids stand for."""
-    return [" ".join(vocabulary.tokens[token_id] for token_id in reviews.tokens[start:stop]) for start, stop in _spans(reviews)]
-
-
-def _spans(reviews: EncodedTexts) -> list[tuple[int, int]]:
-    return list(zip(reviews.offsets[:-1], reviews.offsets[1:], strict=True))
+    return [" ".join(vocabulary.tokens[token_id] for token_id in reviews.tokens[start:stop]) for start, stop in pairwise(reviews.offsets)]
 
 
 # Repeated texts
@@ -77,20 +70,16 @@ def test_counted_tells_how_many_have_passed() -> None:
     ],
 )
 def test_class_ids_follow_the_numbers_or_else_the_alphabet(labels: list[str], expected: tuple[str, ...]) -> None:
-    reviews = Corpus([LabelledText("word", label) for label in labels * 2], PLAIN, None, "films.csv")
-    assert reviews.class_names == expected
-    assert [expected[class_id] for class_id in reviews.labels] == labels * 2
-
-
-def test_given_class_names_keep_their_order() -> None:
-    reviews = corpus("abab", class_names=("b", "a"))
-    assert reviews.class_names == ("b", "a")
-    assert reviews.labels.tolist() == [1, 0, 1, 0]
+    for names in (None, expected[::-1]):  # given names keep their order
+        reviews = corpus(labels * 2, class_names=names)
+        assert reviews.class_names == (names or expected)
+        assert [reviews.class_names[class_id] for class_id in reviews.labels] == labels * 2
 
 
 # Splitting
 
 
+@settings(max_examples=40)
 @given(st.lists(st.integers(2, 20), min_size=1, max_size=20), st.integers(1, 10), st.floats(0.01, 0.5), st.integers(0, 2**31 - 1))
 def test_the_split_is_complete_and_stratified_and_classes_of_one_text_are_trained_on(
     sizes: list[int], num_single: int, share: float, seed: int
@@ -99,7 +88,7 @@ def test_the_split_is_complete_and_stratified_and_classes_of_one_text_are_traine
     others = [f"class {number}" for number, size in enumerate(sizes) for _ in range(size)]
     num_single = min(num_single, len(others))
     labels = others + [f"single {number}" for number in range(num_single)]
-    reviews = of_labels(labels)
+    reviews = corpus(labels)
     assert [name for name, size in reviews.sizes.items() if size == 1] == sorted(labels[len(others) :])
     train, validation = reviews.split(share, seed)
     assert sorted([*train, *validation]) == list(range(len(labels)))
@@ -110,7 +99,7 @@ def test_the_split_is_complete_and_stratified_and_classes_of_one_text_are_traine
     for number, size in enumerate(sizes):
         assert abs(held_out[f"class {number}"] - size * len(validation) / len(others)) < 2
     if len(sizes) > 1:
-        assert validation.tolist() == of_labels(others).split(share, seed)[1].tolist()
+        assert validation.tolist() == corpus(others).split(share, seed)[1].tolist()
 
 
 def test_the_split_is_scikit_learns_stratified_one() -> None:
@@ -158,7 +147,9 @@ def test_a_corpus_a_stream_and_a_single_text_are_encoded_alike(truncation: str, 
     singly = [encoder.encode(review.text) for review in reviews]
 
     for encoded in (from_corpus, from_stream):
-        assert [encoded.tokens[start:stop].tolist() for start, stop in _spans(encoded)] == [text.tokens.tolist() for text in singly]
+        assert [encoded.tokens[start:stop].tolist() for start, stop in pairwise(encoded.offsets)] == [
+            text.tokens.tolist() for text in singly
+        ]
         assert encoded.num_truncated == sum(text.num_tokens > len(text.tokens) for text in singly)
         assert [whole.class_names[label] for label in encoded.labels] == [review.label for review in reviews]
         assert encoded.tokens[:].dtype == encoded.labels.dtype == np.int32
@@ -204,20 +195,17 @@ def test_texts_that_no_classifier_could_learn_from() -> None:
     assert error_of(corpus, "aacc", None, PLAIN, ("a", "b", "c")) == no_text
     assert error_of(corpus, "aaa", None, PLAIN, ("c", "b", "a")).startswith("films.csv: every text has the class 'a'; ")
     several = 'labels look like several in one ("a;b", separator ";"): give every text one class'
-    assert error_of(of_labels, ["a;b", "b;c", "a;c", "a", "c"]) == f"films.csv: 5 of 5 texts have a class of their own; {several}"
+    assert error_of(corpus, ["a;b", "b;c", "a;c", "a", "c"]) == f"films.csv: 5 of 5 texts have a class of their own; {several}"
 
 
-def test_a_class_that_the_model_does_not_know() -> None:
+def test_texts_that_a_model_cannot_score() -> None:
     first, second = (LabelledText("word", label, file="films.csv") for label in ("neg", "meh"))
     assert [*of_known_classes([first], ("neg", "pos"))] == [first]
     assert [review.label for review in of_known_classes([first], ("\ufeffneg", "pos"))] == ["\ufeffneg"]
-    unknown = "films.csv: the class is 'meh'; the model knows neg, pos"
-    assert error_of(list, of_known_classes([first, second], ("neg", "pos"))) == unknown
-
-
-def test_encoding_no_texts() -> None:
     encoder = TextPipeline(PLAIN, Vocabulary(["word"]))
     assert error_of(encode_labelled, [], encoder, ("neg", "pos"), "films.csv") == "films.csv: no texts; give labelled texts to score"
+    unknown = "films.csv: the class is 'meh'; the model knows neg, pos"
+    assert error_of(list, of_known_classes([first, second], ("neg", "pos"))) == unknown
 
 
 # Word dropout

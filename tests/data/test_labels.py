@@ -12,8 +12,9 @@ import pytest
 from mha_cli.data.files import labelled_columns, read_labelled
 from mha_cli.data.in_memory import MemoryTexts
 from mha_cli.data.labels import class_name
-from tests.data.test_files import in_format, write
+from tests.data.test_files import write
 from tests.errors import error_of
+from tests.records.test_reader import in_format
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 

@@ -17,6 +17,7 @@ from mha_cli.data.layout import Layout
 from mha_cli.data.new_config import new_config
 from mha_cli.data.profile import DataProfile, Lengths, TextFigures, look_over, profile_data
 from mha_cli.errors import MhaError
+from tests.records.test_reader import STREAMS
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
@@ -29,32 +30,11 @@ TRAIN = [("a b c", "x"), ("a b b b", "x"), ("a d", "y"), ("A b c", "y"), ("e " *
 TEST = [("a b c", "y"), ("a b c", "x"), ("e f f f", "z"), ("", "x")]
 
 
-def test_figures_of_texts() -> None:
-    write("part-1.jsonl", TRAIN, blank_lines=2)
-    write("part-2.jsonl", TEST, blank_lines=1)
-    found = profile_data(["part-*.jsonl", "part-2.jsonl"])
-    figures = found.texts
-    assert (found.data, found.num_files, figures.num_texts) == (("part-*.jsonl", "part-2.jsonl"), 3, 14)
-    assert (figures.classes, figures.lengths, [*figures.scripts]) == ({"x": 7, "y": 5, "z": 2}, Lengths(3, 4, 9), ["Latin"])
-    assert (figures.num_wordless, figures.num_repeated, figures.num_two_labels, figures.num_blank) == (3, 5, 1, 4)
-
-
 def test_scripts() -> None:
     Path("a.csv").write_text("text,label\nGood 12!,x\nтоже,x\n很好啊,y\nหมา,y\nहिन्दी,x\nⵣ,y\n", encoding="utf-8")
     shares = profile_data(["a.csv"], "text", "label").texts.scripts
     letters = {"Latin": 4, "Cyrillic": 4, "Han": 3, "Thai": 3, "Devanagari": 3, "other": 1}
     assert shares == pytest.approx({script: number / 18 for script, number in letters.items()})
-
-
-# fmt: off
-PIECES = [
-    b"text", b"label", b"1", b"2", b" ", b",", b";", b"\t", b'"', b"\n", b"{", b"}", b":", b"[", b"__label__a", b"\xff", b"\0", b"\\ud800",
-]
-# fmt: on
-STREAMS = st.tuples(
-    st.sampled_from([b"", b"text,label\na,x\nb,y\n", b'{"text": "a", "label": "b"}\n', b"__label__a b\n"]),
-    st.binary(max_size=40) | st.lists(st.sampled_from(PIECES), max_size=30).map(b"".join),
-).map(b"".join)
 
 
 @given(
@@ -87,7 +67,7 @@ NAMES = st.text(min_size=1, max_size=12) | st.sampled_from(
 
 
 @given(st.lists(NAMES.filter(bool), min_size=1, max_size=3), NAMES.filter(bool), NAMES.filter(bool))
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_names_are_those_that_the_config_gives_back(paths: list[str], text_column: str, label_column: str) -> None:
     recipe = find_config("imdb-fast")
     text = new_config(profile(tuple(paths), text_column, label_column), recipe)
@@ -118,6 +98,9 @@ def test_all_but_the_data_is_the_recipe_to_the_letter(section: str) -> None:
 def test_figures_of_both() -> None:
     write("train.jsonl", TRAIN, blank_lines=2)
     write("test.jsonl", TEST, blank_lines=1)
+    both = profile_data(["train.jsonl", "t?s*.jsonl"])
+    assert (both.data, both.num_files, both.texts.num_texts, both.texts.num_blank) == (("train.jsonl", "t?s*.jsonl"), 2, 10, 3)
+    assert (both.texts.classes, both.texts.lengths, [*both.texts.scripts]) == ({"x": 5, "y": 4, "z": 1}, Lengths(3, 4, 9), ["Latin"])
     settings = ["data.train=train.jsonl", "data.test=test.jsonl", "text.sequence_length=3", "text.vocabulary_size=6"]
     found = look_over(load_config(find_config("text"), settings))
     assert (found.data, found.vocabulary_size, found.sequence_length) == ("train.jsonl", 6, 3)

@@ -22,13 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def store_of(*parts: list[int]) -> TokenStore:
-    store = TokenStore()
-    for part in parts:
-        store.append(part)
-    return store
-
-
 @pytest.mark.parametrize("shape", [(), (7,)])  # of a token: its id, or its id and characters
 def test_spans_are_those_of_an_array(shape: tuple[int, ...]) -> None:
     parts = [np.random.default_rng(length).integers(-(2**31), 2**31, (length, *shape)) for length in (3, 0, 7, 20_011, 1)]
@@ -46,7 +39,7 @@ def test_spans_are_those_of_an_array(shape: tuple[int, ...]) -> None:
 
 
 def test_what_is_appended_after_reading_is_there_too() -> None:
-    store = store_of([5, 6, 7])
+    store = TokenStore([np.array([5, 6, 7])])
     assert store[1:].tolist() == [6, 7]
     store.append(np.arange(100, dtype=np.int64)[::10])
     assert store[:].tolist() == [5, 6, 7, *range(0, 100, 10)]
@@ -55,14 +48,10 @@ def test_what_is_appended_after_reading_is_there_too() -> None:
 
 def test_no_file_is_left_where_others_could_see_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    store = store_of(list(range(50_000)))
+    store, read = TokenStore([np.arange(50_000)]), os.pread
     assert (store[49_999:].tolist(), list(tmp_path.iterdir())) == ([49_999], [])
-
-
-def test_what_the_system_gives_in_pieces_comes_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    store, read = store_of(list(range(1000))), os.pread
     monkeypatch.setattr(os, "pread", lambda descriptor, size, at: read(descriptor, min(size, 100), at))
-    assert store[7:503].tolist() == [*range(7, 503)]
+    assert store[7:503].tolist() == [*range(7, 503)]  # though the system gives it in pieces
 
 
 @pytest.mark.parametrize("found_when", ["appending", "reading"])
@@ -78,9 +67,6 @@ def test_a_folder_without_room(found_when: str, tmp_path: Path, monkeypatch: pyt
         f"{tmp_path}: File too large; it takes the texts as numbers, twice or three times: make room, or set TMPDIR to another folder"
     )
     assert raised.value.exit_code == EXIT_FAILURE
-
-
-def test_a_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
     with pytest.raises(MhaError, match="gone: No such file or directory; "):
         TokenStore()

@@ -10,8 +10,6 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mha_cli.errors import MhaError
 from mha_cli.records import lines as lines_module
@@ -65,16 +63,6 @@ def test_where_lines_end(data: bytes, lines: list[bytes]) -> None:
     for size in (1, 2, 3, 1000):
         assert list(lines_of(in_pieces(data, size))) == lines
         assert list(lines_of(in_pieces(gzip.compress(data), size))) == lines
-
-
-@given(st.binary(max_size=200) | st.text("a\n\r", max_size=200).map(str.encode), st.lists(st.integers(0, 200)), st.booleans())
-def test_any_cut_gives_the_same_lines(data: bytes, cuts: list[int], packed: bool) -> None:
-    data = b"a" + data.translate(None, bytes({*range(32)} - {*b"\n\r"})) + b"\n"  # neither a binary file nor one without line feeds
-    expected = data.split(b"\n")
-    data = gzip.compress(data) if packed else data
-    positions = sorted(min(cut, len(data)) for cut in cuts)
-    pieces = [data[start:end] for start, end in zip([0, *positions], [*positions, len(data)], strict=True)]
-    assert [line[:-1] for line in lines_of(pieces)] == (expected if expected[-1] else expected[:-1])
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "windows-1252", "shift_jis", "gb18030"])
