@@ -148,6 +148,8 @@ class MultiHeadAttention(Layer):
         self.use_bias, self.dropout, self.attention_score, self.use_scale = use_bias, dropout, attention_score, use_scale
         self.implementation = implementation
         self.seed_generator = keras.random.SeedGenerator() if dropout else None
+        # With TensorFlow, XLA cannot compile the gradient of the choice that `auto` makes while a length is unknown.
+        self.supports_jit = keras.backend.backend() != "tensorflow" or implementation != "auto"
         self.supports_masking = True  # the output keeps the query's mask
 
     def build(self, query_shape: Any, value_shape: Any = None, key_shape: Any = None) -> None:

@@ -12,9 +12,9 @@ from keras import ops
 
 from mha_cli.layers.arguments import Layer, check_choice, check_shares, check_sizes
 from mha_cli.layers.attention import MultiHeadAttention
-from mha_cli.layers.normalization import LayerNormalization
 
 NORMALIZATIONS = ("post", "pre")
+NORM_EPSILON = 1e-3
 
 
 @keras.saving.register_keras_serializable(package="mha")
@@ -86,10 +86,10 @@ class TransformerEncoder(Layer):
             dtype=policy,
             name="attention",
         )
-        self.attention_norm = LayerNormalization(dtype=policy, name="attention_norm")
+        self.attention_norm = keras.layers.LayerNormalization(epsilon=NORM_EPSILON, dtype=policy, name="attention_norm")
         self.feed_forward_in = keras.layers.Dense(feed_forward_dim, activation=activation, dtype=policy, name="feed_forward_in")
         self.feed_forward_out = keras.layers.Dense(embed_dim, dtype=policy, name="feed_forward_out")
-        self.feed_forward_norm = LayerNormalization(dtype=policy, name="feed_forward_norm")
+        self.feed_forward_norm = keras.layers.LayerNormalization(epsilon=NORM_EPSILON, dtype=policy, name="feed_forward_norm")
         self.residual_dropout = keras.layers.Dropout(dropout, dtype=policy)
         self.supports_masking = True
 

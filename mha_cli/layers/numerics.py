@@ -6,7 +6,6 @@ Axes: B batch, H heads, L query length, M key length, K key width per head.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -45,41 +44,21 @@ def masked_softmax(scores_BHLM: Any, mask_BHLM: Any = None) -> Any:
     """
     dtype = scores_BHLM.dtype
 
-    @custom_gradient
+    @ops.custom_gradient
     def with_formula(scores_BHLM: Any) -> Any:
         p_BHLM = softmax_of_allowed(scores_BHLM, mask_BHLM)
 
-        def gradient(d_p_BHLM: Any) -> Any:
-            p_d_BHLM = p_BHLM * d_p_BHLM
-            return ops.cast(p_d_BHLM - p_BHLM * ops.sum(p_d_BHLM, axis=-1, keepdims=True), dtype)
+        def gradient(*arguments: Any, upstream: Any = None) -> Any:
+            if upstream is None:  # TensorFlow and JAX hand over the gradient alone
+                p, d_p = p_BHLM, arguments[0]
+            else:  # PyTorch also the scores; its p_BHLM has no graph, which second derivatives need
+                p, d_p = softmax_of_allowed(arguments[0], mask_BHLM), upstream
+            p_d_p = p * d_p
+            return ops.cast(p_d_p - p * ops.sum(p_d_p, axis=-1, keepdims=True), dtype)
 
         return p_BHLM, gradient
 
     return with_formula(scores_BHLM)
-
-
-def custom_gradient(function: Callable[..., tuple[Any, Callable[[Any], Any]]]) -> Callable[..., Any]:
-    """A function with a gradient of its own, alike on Keras's three backends.
-
-    Args:
-        function: gives its value, and the function from the gradient that comes back to the value to those of its arguments.
-    """
-
-    @ops.custom_gradient
-    def with_gradient(*inputs: Any) -> Any:
-        value, gradients = function(*inputs)
-
-        def hand_over(*arguments: Any, upstream: Any = None) -> Any:
-            if upstream is None:  # TensorFlow and JAX hand over the gradient alone, PyTorch the inputs, and the gradient by name
-                return gradients(*arguments)
-            import torch
-
-            # PyTorch computes the value without a graph; where the gradient itself will be differentiated, it is computed anew with one.
-            return function(*arguments)[1](upstream) if torch.is_grad_enabled() else gradients(upstream)
-
-        return value, hand_over
-
-    return with_gradient
 
 
 def number_of_weights(q_BHLK: Any, k_BHMK: Any) -> Any:

@@ -26,7 +26,7 @@ Weights = Mapping[str, npt.NDArray[np.float32]]
 Weight = TypeVar("Weight")
 
 NORM_EPSILON = 1e-3
-"""Added to the variance, as ``LayerNormalization`` of the layers does by default."""
+"""Added to the variance, as in ``layers/encoder.py``."""
 
 MODERATE = 60.0
 """Scores of at most this size have exponentials that float32 holds, and adds up, without taking the largest score off first."""

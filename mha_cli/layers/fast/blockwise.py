@@ -14,7 +14,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from mha_cli.layers.numerics import custom_gradient, dot_products, number_of_weights, softmax_of_allowed
+from mha_cli.layers.numerics import dot_products, masked_softmax, number_of_weights
 from mha_cli.system.working_memory import MOST_SCORES_AT_ONCE, QUERIES_OF_A_BLOCK
 
 BLOCK_SEED_STEP = 1_000_003
@@ -58,13 +58,6 @@ def blockwise_attention(
 ) -> Any:
     """softmax(Q Kᵀ / √d_k) V, a block of queries at a time.
 
-    With P the weights of a block, Z its dropout mask and dO the gradient that comes back to its output:
-
-        dV = Σ (P∘Z)ᵀ dO      dP = (dO Vᵀ)∘Z      dS = P ∘ (dP - rowsum(P ∘ dP))      dQ = dS K / √d_k      dK = Σ dSᵀ Q / √d_k
-
-    Every one of these is differentiable itself, which gives second derivatives; rowsum(dO ∘ O), the same number as rowsum(P ∘ dP),
-    would spare a pass, but leave out how O changes.
-
     Args:
         q_BHLK: queries, per head.
         k_BHMK: keys, per head.
@@ -76,86 +69,43 @@ def blockwise_attention(
         scaled: False leaves out 1/√d_k.
 
     Returns:
-        Mixed values (B, H, L, V).
+        Mixed values (B, H, L, V). Under TensorFlow they have no second derivatives.
 
-    Source: Rabe and Staats 2021, "Self-attention Does Not Need O(n²) Memory"; backward pass: Dao et al. 2022, "FlashAttention",
-    appendix B.2.
+    Source: Rabe and Staats 2021, "Self-attention Does Not Need O(n²) Memory".
     """
-    scale = q_BHLK.shape[-1] ** -0.5 if scaled else 1.0
+    batch, heads, length, key_width = ops.shape(q_BHLK)
+    blocks = (length + block_length - 1) // block_length
+    blocks = max(blocks, 1) if isinstance(blocks, int) else ops.maximum(blocks, 1)
+    queries = (length + blocks - 1) // blocks
+    scale = key_width**-0.5 if scaled else 1.0
+
+    def to_blocks(x_BHLX: Any) -> Any:
+        batch, heads, _, width = ops.shape(x_BHLX)
+        padded = ops.pad(x_BHLX, [[0, 0], [0, 0], [0, blocks * queries - length], [0, 0]])
+        return ops.transpose(ops.reshape(padded, (batch, heads, blocks, queries, width)), (2, 0, 1, 3, 4))
+
+    def mix(block: tuple[Any, Any, Any]) -> Any:
+        q_BHQK, mask_BHQM, number = block
+
+        @keras.remat
+        def attend(q_BHQK: Any, k_BHMK: Any, v_BHMV: Any) -> Any:
+            scores_BHQM = dot_products(q_BHQK * scale, k_BHMK)
+            weights_BHQM = ops.cast(masked_softmax(scores_BHQM, mask_BHLM if one_mask_for_all else mask_BHQM), v_BHMV.dtype)
+            return ops.matmul(weights_BHQM * dropout_mask(weights_BHQM, dropout, seed, number), v_BHMV)
+
+        return attend(q_BHQK, k_BHMK, v_BHMV)
+
+    numbers_N = masks_N = ops.arange(blocks, dtype="int32")
     while mask_BHLM is not None and len(mask_BHLM.shape) < 4:
         mask_BHLM = mask_BHLM[None]
     # A mask that is the same for every query is used whole; another is cut into blocks like the queries.
     one_mask_for_all = mask_BHLM is None or mask_BHLM.shape[2] == 1
-
-    # Sizes are worked out where they are used: inside a condition XLA gives the backward pass no size that the forward pass has found.
-    def count_blocks() -> Any:
-        blocks = (ops.shape(q_BHLK)[2] + block_length - 1) // block_length
-        return max(blocks, 1) if isinstance(blocks, int) else ops.maximum(blocks, 1)
-
-    def count_queries() -> Any:
-        return (ops.shape(q_BHLK)[2] + count_blocks() - 1) // count_blocks()
-
-    def to_blocks(x_BHLX: Any) -> Any:
-        batch, heads, length, width = ops.shape(x_BHLX)
-        padded = ops.pad(x_BHLX, [[0, 0], [0, 0], [0, count_blocks() * count_queries() - length], [0, 0]])
-        return ops.transpose(ops.reshape(padded, (batch, heads, count_blocks(), count_queries(), width)), (2, 0, 1, 3, 4))
-
-    def from_blocks(x_NBHQX: Any) -> Any:
-        _, batch, heads, _, width = ops.shape(x_NBHQX)
-        joined = ops.reshape(ops.transpose(x_NBHQX, (1, 2, 0, 3, 4)), (batch, heads, count_blocks() * count_queries(), width))
-        return joined[:, :, : ops.shape(q_BHLK)[2]]
-
-    def masks_and_numbers() -> tuple[Any, Any]:
-        numbers_N = ops.arange(count_blocks(), dtype="int32")
-        if one_mask_for_all:
-            return numbers_N, numbers_N
-        batch, heads, _, keys = ops.shape(mask_BHLM)
-        return to_blocks(ops.broadcast_to(mask_BHLM, (batch, heads, ops.shape(q_BHLK)[2], keys))), numbers_N
-
-    def weights_and_dropout(q_BHQK: Any, k_BHMK: Any, mask: Any, number: Any) -> tuple[Any, Any]:
-        scores_BHQM = dot_products(q_BHQK, k_BHMK)
-        weights_BHQM = ops.cast(softmax_of_allowed(scores_BHQM, mask_BHLM if one_mask_for_all else mask), k_BHMK.dtype)
-        return weights_BHQM, dropout_mask(weights_BHQM, dropout, seed, number)
-
-    @custom_gradient
-    def attend(q_BHLK: Any, k_BHMK: Any, v_BHMV: Any) -> Any:
-        # Although the backward pass is given, TensorFlow's tape would keep the weights of every block, except of what has no gradient.
-        # JAX has no tape, and for second derivatives it differentiates these very operations.
-        let_go = ops.stop_gradient if keras.backend.backend() == "tensorflow" else ops.convert_to_tensor
-
-        def forward(block: Any) -> Any:
-            q_BHQK, mask, number = block
-            weights_BHQM, kept_BHQM = weights_and_dropout(q_BHQK * scale, let_go(k_BHMK), mask, number)
-            return ops.matmul(weights_BHQM * kept_BHQM, let_go(v_BHMV))
-
-        output_BHLV = from_blocks(ops.map(forward, (to_blocks(let_go(q_BHLK)), *masks_and_numbers())))
-
-        def gradients(d_output_BHLV: Any) -> tuple[Any, Any, Any]:
-            q_NBHQK, d_output_NBHQV = to_blocks(q_BHLK), to_blocks(d_output_BHLV)
-            masks_N, numbers_N = masks_and_numbers()
-
-            def backward(number: Any, sums: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-                d_q_NBHQK, d_k_BHMK, d_v_BHMV = sums
-                q_BHQK, d_output_BHQV = q_NBHQK[number] * scale, d_output_NBHQV[number]
-                weights_BHQM, kept_BHQM = weights_and_dropout(q_BHQK, k_BHMK, masks_N[number], number)
-                d_weights_BHQM = ops.einsum("...qv,...mv->...qm", d_output_BHQV, v_BHMV) * kept_BHQM
-                mean_BHQ1 = ops.sum(weights_BHQM * d_weights_BHQM, axis=-1, keepdims=True)
-                d_scores_BHQM = weights_BHQM * (d_weights_BHQM - mean_BHQ1)
-                d_q_BHQK = ops.matmul(d_scores_BHQM, k_BHMK) * scale
-                return (
-                    # By selection: an update of a slice has no gradient in TensorFlow, a scatter takes nothing empty.
-                    ops.where(ops.reshape(numbers_N == number, (-1, 1, 1, 1, 1)), d_q_BHQK[None], d_q_NBHQK),
-                    d_k_BHMK + ops.einsum("bhqm,bhqk->bhmk", d_scores_BHQM, q_BHQK),
-                    d_v_BHMV + ops.einsum("bhqm,bhqv->bhmv", weights_BHQM * kept_BHQM, d_output_BHQV),
-                )
-
-            start = (ops.zeros_like(q_NBHQK), ops.zeros_like(k_BHMK), ops.zeros_like(v_BHMV))
-            d_q_NBHQK, d_k_BHMK, d_v_BHMV = ops.fori_loop(0, count_blocks(), backward, start)
-            return from_blocks(d_q_NBHQK), d_k_BHMK, d_v_BHMV
-
-        return output_BHLV, gradients
-
-    return attend(q_BHLK, k_BHMK, v_BHMV)
+    if not one_mask_for_all:
+        mask_batch, mask_heads, _, keys = ops.shape(mask_BHLM)
+        masks_N = to_blocks(ops.broadcast_to(mask_BHLM, (mask_batch, mask_heads, length, keys)))
+    mixed_NBHQV = ops.map(mix, (to_blocks(q_BHLK), masks_N, numbers_N))
+    joined = ops.reshape(ops.transpose(mixed_NBHQV, (1, 2, 0, 3, 4)), (batch, heads, blocks * queries, v_BHMV.shape[-1]))
+    return joined[:, :, :length]
 
 
 def dropout_mask(weights: Any, dropout: float, seed: Any, number: Any) -> Any:
