@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -19,14 +17,8 @@ from mha_cli.analysis.evaluation import (
     quarters_of,
     top_3_accuracy,
 )
-from mha_cli.checkpoint.file import read_checkpoint
-from mha_cli.config.settings import Config, SampleData
-from mha_cli.data.intervals import wilson_interval
-from mha_cli.data.preparation import LabelledTexts, labelled_texts
-from mha_cli.data.sample import SampleTexts
-from mha_cli.runtime.classifier import Classifier
+from mha_cli.data.preparation import LabelledTexts
 from mha_cli.runtime.metrics import calibration_error
-from mha_cli.system.callbacks import Callbacks
 from tests.checkpoints import small_checkpoint
 from tests.errors import error_of
 from tests.reviews import encoded
@@ -130,43 +122,6 @@ def test_confusions_come_in_order_and_the_rarer_class_before() -> None:
 
 
 # End to end
-
-
-def test_the_validation_split_is_the_one_held_out_in_training(checkpoint_path: Path, tiny_config: Config) -> None:
-    checkpoint = read_checkpoint(checkpoint_path)
-    found = evaluate(checkpoint, labelled_texts(checkpoint, tiny_config.data, "validation"))
-    assert (found.data, found.split, found.num_texts) == ("sample", "validation", 40)
-    assert found.accuracy == checkpoint.metrics["validation_accuracy"]
-    assert found.loss == pytest.approx(checkpoint.metrics["validation_loss"], abs=1e-6)
-
-
-def test_the_test_split_is_scored_by_default_and_agrees_with_predict(checkpoint_path: Path, tiny_config: Config) -> None:
-    checkpoint = read_checkpoint(checkpoint_path)
-    told: list[str] = []
-    passed: list[tuple[int, int]] = []
-    callbacks = Callbacks(log=told.append, on_texts=lambda *counts: passed.append(counts))
-    found = evaluate(checkpoint, labelled_texts(checkpoint, tiny_config.data, callbacks=callbacks), callbacks)
-    reviews = list(SampleTexts(SampleData(num_texts=400)).read("test"))
-    predictions = Classifier(checkpoint).predict([review.text for review in reviews])
-
-    assert (found.data, found.split, found.num_texts) == ("sample", "test", len(reviews))
-    assert told[-1] == "reading sample, split test: 100 texts"
-    assert passed[-1] == (100, 100)
-    pairs = [(review.label, prediction) for review, prediction in zip(reviews, predictions, strict=True)]
-    correct = sum(label == prediction.label for label, prediction in pairs)
-    assert found.accuracy == correct / 100
-    assert found.accuracy_interval == wilson_interval(correct, 100)
-    assert found.loss == pytest.approx(np.mean([-math.log(prediction.probabilities[label]) for label, prediction in pairs]), abs=1e-5)
-    assert found.num_truncated == sum(prediction.truncated for prediction in predictions) > 0
-    assert found.confusion == [
-        [sum(label == true and prediction.label == predicted for label, prediction in pairs) for predicted in ("neg", "pos")]
-        for true in ("neg", "pos")
-    ]
-    assert [(row.name, row.num_texts) for row in found.classes] == [("neg", 50), ("pos", 50)]
-    assert found.roc_auc is not None
-    assert 0 <= found.roc_auc <= 1
-    assert 0 <= found.calibration_error <= 1
-    assert found.seconds > 0
 
 
 def test_unknown_words_count_among_those_read() -> None:

@@ -362,6 +362,12 @@ SECTIONS: dict[str, list[Case]] = {
             also=("explain -c good.keras",),
         ),
         Case(
+            f"{PREDICT} -o x -",
+            "standard input: cannot be read: Bad file descriptor; give a file of texts",
+            "`-` where standard input is closed",
+            shell='"$@" <&-',
+        ),
+        Case(
             PREDICT,
             "standard input: a PNG picture, not texts; save the texts as CSV in UTF-8",
             "a picture on standard input",
@@ -493,6 +499,7 @@ SECTIONS: dict[str, list[Case]] = {
         ),
         Case(FILM, "cannot write the output: No space left on device", "standard output that is full", 1, shell='"$@" > /dev/full'),
         _works("standard output that is closed: what comes out is lost", FILM, "", '"$@" >&-'),
+        _works("standard input and error that are closed", "predict 'A superb film.'", "pos\t0.*\n", '"$@" <&- 2>&-'),
     ],
     "Environment": [
         _works(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.checkpoints import small_checkpoint_file
-from tests.cli.command import SCORED_SETTINGS, TINY, TINY_SETTINGS, Result, Run, run_here, run_mha
+from tests.cli.command import SCORED_SETTINGS, TINY, TINY_SETTINGS, Result, Run, run_here
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,30 +21,17 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def tiny_settings() -> list[str]:
-    """The tiny settings as arguments."""
-    return [argument for setting in TINY_SETTINGS for argument in ("--set", setting)]
-
-
-@pytest.fixture(scope="session")
-def trained(tmp_path_factory: pytest.TempPathFactory, tiny_settings: list[str]) -> Run:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """``mha train`` on the built-in sample, with positions. Not to be written to."""
-    arguments = ["train", "--config", str(TINY), *tiny_settings, "--json"]
-    return once(tmp_path_factory, "trained", lambda cwd: run_mha(*arguments, cwd=cwd))
+    settings = [argument for setting in TINY_SETTINGS for argument in ("--set", setting)]
+    return once(tmp_path_factory, "trained", lambda cwd: here("train", "--config", TINY, *settings, "--json", cwd=cwd))
 
 
 @pytest.fixture(scope="session")
 def scored(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """``mha train`` with a linear model and bfloat16. Not to be written to."""
     settings = [argument for setting in SCORED_SETTINGS for argument in ("--set", setting)]
-    return once(tmp_path_factory, "scored", lambda cwd: run_mha("train", "--config", TINY, *settings, "--json", cwd=cwd))
-
-
-@pytest.fixture(scope="session")
-def compared(tmp_path_factory: pytest.TempPathFactory, tiny_settings: list[str]) -> Run:
-    """``mha shuffle-test --config``: the same training, another without positions, and the comparison."""
-    arguments = ["shuffle-test", "--config", str(TINY), *tiny_settings, "--output", "both", "--shuffles", "3"]
-    return once(tmp_path_factory, "compared", lambda cwd: run_mha(*arguments, "--plot", "order.png", "--json", cwd=cwd))
+    return once(tmp_path_factory, "scored", lambda cwd: here("train", "--config", TINY, *settings, "--json", cwd=cwd))
 
 
 @pytest.fixture(scope="session")
@@ -63,6 +50,12 @@ def mha(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mha:
 def predict(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Predict:
     """``mha predict -c SMALL ARGS``, in this process."""
     return lambda *args, **options: run_here("predict", "-c", small, *args, cwd=tmp_path, monkeypatch=monkeypatch, **options)
+
+
+def here(*args: str | Path, cwd: Path) -> Result:
+    """``mha ARGS`` in a folder, in this process."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        return run_here(*args, cwd=cwd, monkeypatch=monkeypatch)
 
 
 def once(tmp_path_factory: pytest.TempPathFactory, name: str, run: Callable[[Path], Result]) -> Run:

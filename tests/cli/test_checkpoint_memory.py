@@ -59,8 +59,9 @@ def checkpoint_of(embed_dim: int, tokens: list[str], ngram_buckets: int = 0) -> 
     "make",
     [
         lambda: checkpoint_of(8, ["a", "b"], ngram_buckets=2**22),
-        lambda: checkpoint_of(1, [f"word{number}" for number in range(500_000)]),
-        lambda: checkpoint_of(1, [f"{number:099d}🙂" for number in range(100_000)]),  # Python keeps each character in four bytes
+        pytest.param(lambda: checkpoint_of(1, [f"word{number}" for number in range(500_000)]), marks=pytest.mark.process),
+        # Python keeps each character in four bytes.
+        pytest.param(lambda: checkpoint_of(1, [f"{number:099d}🙂" for number in range(100_000)]), marks=pytest.mark.process),
     ],
     ids=["wide tables", "many words and a tiny embedding", "long words of wide characters"],
 )

@@ -3,7 +3,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
-import shutil
 import xml.etree.ElementTree
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +12,12 @@ from mha_cli.checkpoint.file import write_checkpoint
 from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml
 from mha_cli.plots.figures import end_of
 from tests.checkpoints import WORDS, small_checkpoint
-from tests.cli.command import has_control_characters, refusal, tree
-from tests.documentation import fits, text_block
+from tests.cli.command import has_control_characters, refusal
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.cli.command import Mha, Run
+    from tests.cli.command import Mha
 
 MODEL = {"name", "accuracy", "accuracy_interval", "macro_f1", "loss"}
 CLASSES = ("neg", "pos", "so-so")
@@ -85,22 +83,6 @@ def test_validation_parts_have_to_be_the_same(mha: Mha, tmp_path: Path) -> None:
     assert result["differences"][0]["verdict"] == "right on the very same texts as runs/a"
     message = "runs/c/checkpoint.keras: holds out other texts in training than runs/a/checkpoint.keras; say with --split which to take"
     assert refusal(mha("compare", *runs, "--split", "validation")) == message
-
-
-@pytest.mark.process
-def test_a_model_without_positions_is_less_accurate(mha: Mha, compared: Run, tmp_path: Path) -> None:
-    shutil.copytree(compared.cwd / "both", tmp_path / "runs")
-    runs = ["runs/with-positions", "runs/without-positions"]
-    before = tree(tmp_path)
-    result = json.loads(mha("compare", *runs, "--json").stdout)
-    assert tree(tmp_path) == before
-    for run, model in zip(runs, result["models"], strict=True):
-        alone = json.loads(mha("evaluate", run, "--json").stdout)
-        assert {name: alone[name] for name in MODEL - {"name"}} == {name: pytest.approx(model[name]) for name in MODEL - {"name"}}
-    (one,) = result["differences"]
-    assert one["accuracy_interval"][0] < one["accuracy"] < one["accuracy_interval"][1] < 0
-    assert one["verdict"] == "less accurate than runs/with-positions, hardly by chance"
-    assert fits(mha("compare", *runs).stdout, text_block("compare.md", "mha compare runs/with-positions runs/without-positions"))
 
 
 def test_other_classes_are_refused_before_any_text_is_read(mha: Mha, tmp_path: Path) -> None:

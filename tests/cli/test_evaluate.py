@@ -59,15 +59,6 @@ def test_a_table_for_people(trained: Run, mha: Mha) -> None:
     assert "Most frequent confusions" not in result.stdout
 
 
-def test_the_split_held_out_in_training(trained: Run, mha: Mha) -> None:
-    figures = json.loads(mha("evaluate", trained.checkpoint, "--split", "validation", "--json").stdout)
-    kept = json.loads((trained.directory / "metrics.json").read_text())["metrics"]
-    assert (figures["split"], figures["num_texts"]) == ("validation", 120)
-    assert figures["accuracy"] == kept["validation_accuracy"]
-    assert figures["loss"] == pytest.approx(kept["validation_loss"], abs=1e-5)
-    assert figures["calibration_error"] == pytest.approx(kept["calibration_error_after"], abs=1e-4)
-
-
 @pytest.mark.parametrize("small", [False, True])
 def test_thresholds_are_found_and_kept_and_predict_goes_by_them(small: bool, mha: Mha, tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "model.keras", small_checkpoint(seed=11), small)

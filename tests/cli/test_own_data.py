@@ -79,24 +79,6 @@ def test_what_training_says_next_scores_texts_that_it_has_not_learnt_from(refit:
     assert scoring_command(Path("runs/mine"), config) == f"mha evaluate runs/mine {unseen}"
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("evaluate", "RUN", "--data", "my/*.csv", "--data", "my/complaints.csv"),
-        ("attention", "-c", "RUN", "it broke"),
-        ("explain", "-c", "RUN", "it broke"),
-        ("heads", "RUN", "--max-texts", "2"),
-        ("shuffle-test", "RUN", "--split", "validation", "-n", "1"),
-        ("export", "RUN", "--format", "int8", "--output", "small.keras"),
-        ("doctor", "RUN"),
-    ],
-    ids=lambda arguments: arguments[0],
-)
-def test_a_run_directory_stands_for_its_checkpoint(arguments: tuple[str, ...], mha: Mha) -> None:
-    result = mha(*(argument.replace("RUN", "runs/complaints") for argument in arguments))
-    assert result.code == 0, result.stderr
-
-
 def test_predict_remembers_the_text_column_or_takes_another(mha: Mha, cwd: Path) -> None:
     files = {"csv": "id,body\n7,it broke\n", "jsonl": '{"id": 7, "body": "it broke"}\n', "txt": "it broke\n"}
     said = mha("predict", "-c", "runs/complaints", "it broke")
@@ -106,23 +88,6 @@ def test_predict_remembers_the_text_column_or_takes_another(mha: Mha, cwd: Path)
     (cwd / "more.csv").write_text("note,body\nit broke,\n")
     assert mha("predict", "-c", "runs/complaints", "-i", "more.csv").stdout.endswith("\tempty\n")
     assert mha("predict", "-c", "runs/complaints", "-i", "more.csv", "--text-column", "note") == said
-
-
-@pytest.mark.usefixtures("untraced")
-def test_forty_texts_and_classes_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [f"lamp {number} {'broke,bad' if number % 3 else 'works,good'}\n" for number in range(37)]
-    (tmp_path / "few.csv").write_text("text,label\n" + "".join(rows) + "where is it,lost\nwhose is it,found\nwhy not,odd\n")
-    settings = (*SMALL, "data.source=files", "data.train=few.csv", "training.class_weights=balanced")
-    arguments = ("train", "--config", "sample", "--output", "few", *(part for setting in settings for part in ("--set", setting)))
-    result = run_here(*arguments, cwd=tmp_path, monkeypatch=monkeypatch)
-    assert result.code == 0, result.stderr
-    told = "few.csv: 3 classes have a single text, which is used for training only: found, lost, odd"
-    assert told in result.stderr.splitlines()
-    scored = run_here("evaluate", "few", "--split", "validation", "--json", cwd=tmp_path, monkeypatch=monkeypatch)
-    found, kept = json.loads(scored.stdout), json.loads((tmp_path / "few/metrics.json").read_text())["metrics"]
-    assert found["num_texts"] == 4
-    assert found["accuracy"] == kept["validation_accuracy"]
-    assert found["loss"] == pytest.approx(kept["validation_loss"], abs=1e-6)
 
 
 # From elsewhere

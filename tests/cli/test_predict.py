@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import zipfile
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from mha_cli.data.sample import SampleTexts
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.text.encoding import TextPipeline
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
-from tests.cli.command import COMMAND, TIMEOUT, Result, environment, has_control_characters, run_on_terminal
+from tests.cli.command import Result, has_control_characters, run_on_terminal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,25 +123,6 @@ def test_a_terminal_sees_the_beginning_of_each_text(small: Path, tmp_path: Path)
 
 
 # Streams that are closed
-
-
-def run_with_closed(descriptors: str, *args: str | Path, cwd: Path) -> Result:
-    """Run ``mha predict ARGS`` with standard streams closed, as by ``<&-``, ``>&-`` or ``2>&-``."""
-    shell = ["sh", "-c", f'exec "$@" {descriptors}', "sh", *COMMAND, "predict", *args]
-    done = subprocess.run(shell, capture_output=True, cwd=cwd, env=environment(), timeout=TIMEOUT, check=False, stdin=subprocess.DEVNULL)
-    return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
-
-
-def test_a_closed_stdin_does_not_matter_to_texts_and_remarks_for_a_closed_stderr_do_not_end_among_the_labels(tmp_path: Path) -> None:
-    result = run_with_closed("<&- 2>&-", "the film", cwd=tmp_path)
-    assert (result.code, len(result.lines)) == (0, 1)
-    assert re.fullmatch(r"(neg|pos)\t0\.\d{4}\t-", result.lines[0])
-
-
-def test_a_closed_stdin_is_not_mistaken_for_the_output(small: Path, tmp_path: Path) -> None:
-    refused = "error: standard input: cannot be read: Bad file descriptor; give a file of texts\n"
-    assert run_with_closed("<&-", "-c", small, "-o", "out", "-", cwd=tmp_path) == Result(2, "", refused)
-    assert list(tmp_path.iterdir()) == []
 
 
 # Which checkpoint

@@ -64,14 +64,6 @@ def test_only_one_class_gives_the_lines_as_they_came(predict: Predict, labels: l
         assert (tmp_path / name).read_bytes() == b"".join(kept)
 
 
-def test_a_table_keeps_its_header(predict: Predict, labels: list[str], tmp_path: Path) -> None:
-    rows = [f'{number},"{text}"\n' for number, text in enumerate(TEXTS)]
-    (tmp_path / "reviews.csv").write_text("id,text\n" + "".join(rows))
-    assert predict("-i", "reviews.csv", "--only", "neg", "-o", "neg.csv") == Result(0, "", "")
-    kept = [row for row, label in zip(rows, labels, strict=True) if label == "neg"]
-    assert (tmp_path / "neg.csv").read_text() == "id,text\n" + "".join(kept)
-
-
 def test_only_in_json(predict: Predict, labels: list[str]) -> None:
     found = [json.loads(line) for line in predict("--json", "--only", "pos", stdin=LINES).lines]
     assert [one["id"] for one in found] == [number for number, label in enumerate(labels, start=1) if label == "pos"]
@@ -252,11 +244,6 @@ def test_an_interrupted_command_leaves_the_earlier_file(ending: signal.Signals, 
         process.send_signal(ending)
         assert process.wait(TIMEOUT) == 128 + ending
     assert (os.listdir(tmp_path), (tmp_path / "out.tsv").read_text()) == (["out.tsv"], "old")
-
-
-def test_a_broken_record_leaves_no_file(predict: Predict, tmp_path: Path) -> None:
-    assert predict("--format", "jsonl", "-o", "out", stdin='{"text": "the film"}\n{').code == 2
-    assert os.listdir(tmp_path) == []
 
 
 # Several processes

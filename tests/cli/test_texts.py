@@ -12,7 +12,6 @@ import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.config.loading import load_config
-from mha_cli.text.encoding import TextPipeline
 from tests.cli.command import refusal, run_here
 from tests.training.interruptions import assert_same_run
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 ROOTS = {"bad": ("langweilig", "furchtbar", "schrecklich"), "good": ("glanzvoll", "herrlich", "wunderbar"), "lost": ("verschollen",)}
 SMALL = ("model.embed_dim=8", "model.feed_forward_dim=8", "model.num_heads=2", "model.attention_implementation=fused", "training.epochs=2")
 TRAIN = ("train", "--config", "text", *(part for setting in ("data.train=texts.csv", *SMALL) for part in ("--set", setting)))
-TEXTS = ["Der Film war langweilig", "Die Musik bleibt herrlichste", "", "Das ist xyzzy !"]
 
 
 def rows(num_texts: int) -> str:
@@ -81,29 +79,6 @@ def test_the_config_that_is_kept_trains_the_same_model(trained: tuple[Path, Resu
     assert_same_run(trained[0] / "run", tmp_path / "cwd" / "again")
 
 
-@pytest.mark.extras
-def test_predict_evaluate_and_onnx_say_the_same(mha: Mha, tmp_path: Path) -> None:
-    onnxruntime = pytest.importorskip("onnxruntime")
-    predicted = mha("predict", "--json", "-c", "run", stdin="".join(f"{text}\n" for text in TEXTS))
-    assert predicted.code == 0, predicted.stderr
-    said = np.array([list(json.loads(line)["probabilities"].values()) for line in predicted.lines])
-    assert mha("export", "run", "--format", "onnx", "--output", "a.onnx").code == 0
-    checkpoint = read_checkpoint(tmp_path / "cwd" / "run" / "checkpoint.keras")
-    encoder = TextPipeline(checkpoint.config.text, checkpoint.vocabulary)
-    session = onnxruntime.InferenceSession(tmp_path / "cwd" / "a.onnx")
-    for text, probabilities in zip(TEXTS, said, strict=True):
-        tokens = encoder.encode(text).tokens
-        tokens = tokens if len(tokens) else np.zeros((1, 17), np.int32)
-        np.testing.assert_allclose(session.run(None, {"token_ids": tokens[None]})[0][0], probabilities, atol=1e-4)
-
-    evaluated = mha("evaluate", "run", "--data", "texts.csv", "--json")
-    assert evaluated.code == 0, evaluated.stderr
-    piped = mha("predict", "--json", "-c", "run", "-i", "texts.csv")
-    labels = [line.rsplit(",", 1)[1] for line in rows(40).splitlines()[1:]]
-    right = [json.loads(line)["label"] == label for line, label in zip(piped.lines, labels, strict=True)]
-    assert json.loads(evaluated.stdout)["accuracy"] == np.mean(right) > 0.9
-
-
 def test_an_unknown_word_is_read_by_its_characters(mha: Mha) -> None:
     """Four words that the model has never seen: one with an ending of its own, one misspelt, and two of other letters."""
     texts = [f"Der Film war {word}" for word in ("herrlichstes", "herlich", "langweiligste", "langweillig")]
@@ -118,20 +93,6 @@ def test_an_unknown_word_is_read_by_its_characters(mha: Mha) -> None:
         if looked_at[0] == "explain":
             assert found["occlusion"][3] == max(found["occlusion"]) > 0.01  # what is left out is the word with its characters
             assert np.isfinite(found["gradients"]).all()
-
-
-@pytest.mark.usefixtures("untraced")
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("heads", "run", "--data", "texts.csv", "--max-texts", "9"),
-        ("shuffle-test", "run", "--split", "validation", "-n", "1"),
-    ],
-    ids=lambda arguments: arguments[0],
-)
-def test_every_command_reads_characters(arguments: tuple[str, ...], mha: Mha) -> None:
-    result = mha(*arguments)
-    assert result.code == 0, result.stderr
 
 
 def test_without_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,10 +145,6 @@ def test_the_same_shade_is_the_same_change_of_the_log_odds_in_every_text() -> No
     assert shade_depth(1.0, 1.0) == 1.0
 
 
-def test_the_same_report_is_the_same_page(made: Report, tmp_path: Path) -> None:
-    assert page_of(made, tmp_path) == page_of(made, tmp_path)
-
-
 def test_what_is_missing_is_told(made: Report, tmp_path: Path) -> None:
     scored = dataclasses.replace(made.evaluation, roc_auc=None)
     unexplained = Mistake("a.csv:1", "neg", "pos", 0.9, ["the", "film"], None, 0, 1_234)
