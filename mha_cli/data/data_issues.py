@@ -99,7 +99,7 @@ def find_combined(classes: Mapping[str, int]) -> tuple[int, str, str]:
 
 
 def combined_in_words(label: str, separator: str) -> str:
-    """An example of several labels in one, and what separates them."""
+    """An example of several labels in one, and their separator."""
     return f'"{printable(label, 40)}", separator "{separator}"'
 
 

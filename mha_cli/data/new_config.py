@@ -56,11 +56,8 @@ def _data_section(profile: DataProfile) -> Iterator[str]:
     layout = profile.layout
     yield "data:"
     yield "  source: files"
-    if len(profile.data) == 1:
-        yield f"  train: {_scalar(profile.data[0])}"
-    else:
-        yield "  train:"
-        yield from (f"    - {_scalar(path)}" for path in profile.data)
+    paths = [*map(_scalar, profile.data)]
+    yield f"  train: {paths[0]}" if len(paths) == 1 else "\n    - ".join(["  train:", *paths])
     if (share := test_share(profile)) is None:
         yield f"  # test_share: {TEST_SHARE}  (to hold out a part for `mha evaluate`; of few texts it takes many and says little)"
     else:

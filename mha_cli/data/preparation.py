@@ -115,12 +115,10 @@ def _are(number: int) -> str:
 
 
 def _doubt(texts: EncodedTexts, vocabulary: Vocabulary, way_out: str = FOREIGN) -> str:
-    """A warning about texts whose words are mostly unknown, or nothing."""
     return doubt_of_unknown(texts.num_unknown, len(texts.tokens) - texts.count(vocabulary.mark_ids), way_out)
 
 
 def _learnt(checkpoint: Checkpoint, data: DataSection) -> str:
-    """A warning about a validation part that the linear model has, or may have, learnt from."""
     if data != checkpoint.config.data:
         known = "if the model was trained on these texts, its linear model has learnt from this part (training.refit_linear)"
         return f"{known}, and the figures are optimistic"
@@ -203,20 +201,20 @@ def labelled_texts(
 
 
 def located_texts(data: DataSection, labelled: LabelledTexts, numbers: Sequence[int]) -> list[LabelledText]:
-    """Some of the labelled texts, by their numbers from 0, with their places; the source is read once more."""
+    """Some of the labelled texts, by their numbers from 0; the source is read once more."""
     source = open_source(data, by_options=True)
-    split, rows = (labelled.split, list(numbers)) if labelled.rows is None else (source.splits[0], labelled.rows[list(numbers)].tolist())
-    found = located_at(source, split, rows)
-    return [found[row] for row in rows]
+    if labelled.rows is None:
+        return located_at(source, labelled.split, numbers)
+    return located_at(source, source.splits[0], labelled.rows[list(numbers)].tolist())
 
 
-def located_at(source: TextSource, split: str, rows: Sequence[int]) -> dict[int, LabelledText]:
+def located_at(source: TextSource, split: str, rows: Sequence[int]) -> list[LabelledText]:
     """The texts of these numbers in a split, from 0."""
     wanted = set(rows)
     found = {row: one for row, one in enumerate(source.read(split)) if row in wanted}
     if len(found) < len(wanted):
         raise MhaError(f"{source.name}: has become shorter since it was read", "start again, and leave the data alone meanwhile")
-    return found
+    return [found[row] for row in rows]
 
 
 def same_texts(

@@ -24,6 +24,7 @@ from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import Corpus, EncodedTexts, counted
 from mha_cli.data.decisions import decide
+from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.preparation import located_at, one_hot
 from mha_cli.data.sources import open_source, with_columns
 from mha_cli.linear.features import ngrams_of, text_features
@@ -107,23 +108,23 @@ def find_label_issues(config: Config, most: int, by_options: bool = False, callb
         probabilities_NC[part] = cross_fitted_probabilities(corpus.encode(part, vocabulary, config.text), len(names), config, callbacks.log)
     in_doubt, rows = contradicted(probabilities_NC, labels), ranked(probabilities_NC, labels)[:most]
     accuracy = float((probabilities_NC.argmax(axis=1) == labels).mean())
-    found = located_at(source, split, rows.tolist())
 
-    def issue(row: int) -> LabelIssue:
+    def issue(row: int, one: LabelledText) -> LabelIssue:
         given, probabilities_C = labels[row], probabilities_NC[row]
         suggested = np.where(np.arange(len(names)) == given, -1.0, probabilities_C).argmax()
         return LabelIssue(
-            file=found[row].file,
-            line=found[row].line,
+            file=one.file,
+            line=one.line,
             label=names[given],
             probability=float(probabilities_C[given]),
             suggested=names[suggested],
             suggested_probability=float(probabilities_C[suggested]),
             contradicted=bool(in_doubt[row]),
-            text=found[row].text,
+            text=one.text,
         )
 
-    return LabelIssueReport(source.name, num_texts, accuracy, int(in_doubt.sum()), [issue(row) for row in rows.tolist()])
+    issues = list(map(issue, rows.tolist(), located_at(source, split, rows.tolist())))
+    return LabelIssueReport(source.name, num_texts, accuracy, int(in_doubt.sum()), issues)
 
 
 def contradicted(probabilities_NC: Floats, labels_N: Ids) -> npt.NDArray[np.bool_]:

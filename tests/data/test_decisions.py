@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mha_cli.config.loading import config_from_dict, config_to_dict, load_config
@@ -104,7 +104,6 @@ KINDS_OF_TEXTS = {
 
 
 @given(st.tuples(*(st.sampled_from([{}, *row]) for row in NAMED)), st.sampled_from(sorted(KINDS_OF_TEXTS)))
-@settings(max_examples=150)
 def test_whatever_is_named_stands_and_the_rest_goes_with_it(named: tuple[dict[str, Any], ...], kind: str) -> None:
     sections: dict[str, Any] = {}
     for section, values in (item for part in named for item in part.items()):

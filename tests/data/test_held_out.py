@@ -30,7 +30,8 @@ def drawn_of(reviews: list[LabelledText], share: float = 0.2, by_names: bool = F
     return [review for review, is_drawn in zip(reviews, drawn, strict=True) if is_drawn]
 
 
-def test_every_class_gives_its_share() -> None:
+def test_every_class_gives_its_share_of_the_same_texts_as_ever() -> None:
+    assert [review.text for review in drawn_of(REVIEWS[:20])] == ["text 2", "text 3", "text 6", "text 18"]
     assert Counter(review.label for review in drawn_of(REVIEWS)) == {"rare": 6, "usual": 54}
 
 
@@ -42,15 +43,9 @@ def test_it_is_the_same_part_in_any_order_and_nearly_so_with_more_texts() -> Non
     assert sum(review in REVIEWS for review in moved) < 10
 
 
-def test_it_is_the_part_that_it_was() -> None:
-    assert [review.text for review in drawn_of(REVIEWS[:20])] == ["text 2", "text 3", "text 6", "text 18"]
-
-
 def test_equal_texts_are_on_one_side_whatever_their_labels() -> None:
-    reviews = [*REVIEWS, *(LabelledText(review.text, "usual") for review in REVIEWS[::3])]
-    drawn = drawn_for_testing(reviews, 0.2, False, "a.csv")
-    sides = {(review.text, bool(side)) for review, side in zip(reviews, drawn, strict=True)}
-    assert len(sides) == len({review.text for review in reviews})
+    drawn = drawn_for_testing([*REVIEWS, *(LabelledText(review.text, "usual") for review in REVIEWS)], 0.2, False, "a.csv")
+    np.testing.assert_array_equal(*np.split(drawn, 2))
 
 
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
@@ -120,32 +115,17 @@ def test_names_in(text: str, expected: list[str]) -> None:
     assert [name for name in names_in(text) if name not in {"It", "The"}] == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [
-        ("A" * 1_000_000 + "1", 0),
-        ("A''" * 300_000, 1),
-        ("A1" * 500_000, 0),
-    ],
-)
+@pytest.mark.parametrize(("text", "number"), [("A" * 1_000_000 + "1", 0), ("A''" * 300_000, 1), ("A1" * 500_000, 0)])
 def test_adversarial_texts_finish(text: str, number: int) -> None:
     """Each would take hours, were the time not linear in the length."""
     assert len(names_in(text)) == number
 
 
-def films(num_films: int, reviews_of_each: int) -> list[LabelledText]:
-    """Reviews that name two people of their film, and one person whom every review names."""
-    return [
-        LabelledText(f"I like Everybody in it and Actor{chr(65 + film)}x with Director{chr(65 + film)}y too", ("bad", "good")[number % 2])
-        for number in range(reviews_of_each)
-        for film in range(num_films)
-    ]
-
-
 @pytest.mark.parametrize("chunk", [7, 1000])
 def test_reviews_of_one_film_are_one_group(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held_out, "CHUNK_TEXTS", chunk)
-    of_film = groups_by_names([names_in(review.text) for review in films(20, 5)]).reshape(5, 20)
+    names = [["Everybody", f"Actor{film}", f"Director{film}"] for film in range(20)]
+    of_film = groups_by_names(names * 5).reshape(5, 20)
     assert (of_film == of_film[0]).all()
     assert len(set(of_film[0])) == 20
 
@@ -168,11 +148,7 @@ def test_whole_groups_are_held_out() -> None:
     assert len(rows) in (40, 45)
     assert not set(groups[rows]) & set(np.delete(groups, rows))
     np.testing.assert_array_equal(rows, held_out_groups(groups, 0.2, 0))
-
-
-def test_small_groups_are_not_held_out() -> None:
-    groups = np.array([0, 0, 0, 1, 1, 1, 1, 1])
-    assert held_out_groups(groups, 0.3, 0).tolist() == [3, 4, 5, 6, 7]
+    assert held_out_groups(np.array([0, 0, 0, 1, 1, 1, 1, 1]), 0.3, 0).tolist() == [3, 4, 5, 6, 7]  # no small ones
 
 
 def test_reviews_that_cannot_be_parted() -> None:

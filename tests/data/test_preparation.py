@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -22,10 +23,6 @@ from mha_cli.system.callbacks import Callbacks
 from mha_cli.text.encoding import TextPipeline
 from tests.checkpoints import small_checkpoint
 from tests.errors import error_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
@@ -161,16 +158,9 @@ def test_classes_of_one_text_are_noted() -> None:
 
 
 def test_a_validation_split_of_the_source_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Source:
-        name = "films"
-        splits = ("train", "validation")
-        class_names = None
-
-        def read(self, split: str) -> Iterator[LabelledText]:
-            assert split == "validation"
-            return iter([LabelledText("the film", "pos"), LabelledText("", "neg")])
-
-    monkeypatch.setattr(preparation, "open_source", lambda *_, **__: Source())
+    texts = {"validation": [LabelledText("the film", "pos"), LabelledText("", "neg")]}
+    source = SimpleNamespace(name="films", splits=("train", "validation"), read=texts.__getitem__)
+    monkeypatch.setattr(preparation, "open_source", lambda *_, **__: source)
     found = labelled_texts(small_checkpoint(), MemoryData(), "validation")
     assert (found.data, found.split, found.texts.labels.tolist()) == ("films", "validation", [1, 0])
 
