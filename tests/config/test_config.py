@@ -9,16 +9,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml, load_config
-from mha_cli.config.settings import Config, FilesData, LinearConfig, ModelConfig, SampleData, TextConfig, TfdsData, TrainingConfig
+from mha_cli.config.settings import (
+    Config,
+    FilesData,
+    LinearConfig,
+    ModelConfig,
+    SampleData,
+    Settings,
+    TextConfig,
+    TfdsData,
+    TrainingConfig,
+)
 from mha_cli.config.yaml_file import parse_yaml
 from mha_cli.data.decisions import Facts, decide
 from mha_cli.errors import MhaError
 from tests.errors import error_of
 
-CONFIGS = Path(__file__).parents[2] / "configs"
-RECIPES = sorted(CONFIGS.glob("*.yaml"))
 NO_DATA = "data.train is missing; give it with --set data.train=FILE, or let `mha init FILE` write a config"
-SECTIONS = (SampleData, TfdsData, FilesData, TextConfig, ModelConfig, TrainingConfig)
 
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
@@ -37,15 +44,6 @@ def refused(text: str, *overrides: str) -> str:
     return error_of(load, text, *overrides)
 
 
-# Recipes
-
-
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_every_recipe_loads(path: Path) -> None:
-    config = load_config(path, ["data.train=texts.csv"] if path.stem == "text" else [])
-    assert parsed(config_to_yaml(config)) == config
-
-
 # Settings
 
 
@@ -55,18 +53,13 @@ def test_json_is_yaml() -> None:
 
 
 def test_an_empty_file_means_the_defaults() -> None:
-    assert load("") == Config()
-    assert load("# nothing\n") == Config()
-    assert load("model: {}\n") == Config()
+    for text in ("", "# nothing\n", "model: {}\n"):
+        assert load(text) == Config()
 
 
-@pytest.mark.parametrize("section", [Config, *SECTIONS], ids=lambda section: section.__name__)
-def test_every_setting_says_what_it_means(section: type[Config]) -> None:
-    for name, field in section.model_fields.items():
-        if section is Config and name != "seed":
-            continue  # a section, which has a page of settings of its own
-        assert field.description, name
-        assert field.description.endswith("."), name
+@pytest.mark.parametrize("section", [SampleData, TfdsData, FilesData, TextConfig, ModelConfig, LinearConfig, TrainingConfig])
+def test_every_setting_says_what_it_means(section: type[Settings]) -> None:
+    assert [name for name, field in section.model_fields.items() if not (field.description or "").endswith(".")] == []
 
 
 def test_a_config_without_positions_has_nothing_that_tells_the_order() -> None:
@@ -201,20 +194,14 @@ def test_a_whole_section_as_an_override() -> None:
         ("data={source: x}", "--set data: data.source is 'x'; choose from sample, tfds, files"),
         ("training.seed=4", "--set training.seed is not a setting; did you mean seed?"),
         ("model.num_heads=[2, x]", "--set model.num_heads is 'x'; it should be a valid integer"),
-        ("model.num_heads=[2, 4]", "--set model.num_heads: model: num_heads names 2 blocks, num_blocks=1; name as many"),
-        (
-            "model.num_heads=[2]",
-            "--set model.num_heads: model: num_heads is a list, so key_dim cannot be embed_dim / num_heads; set key_dim",
-        ),
         ("training.optimizer=sgd", "--set training.optimizer is 'sgd'; it should be 'adamw', 'adam' or 'rmsprop'"),
         ("training=fast", "--set training is 'fast', not a section of settings; write `key: value` lines below it"),
         ("data.source=files", f"x.yaml: {NO_DATA}"),
         ("seed.x=1", "--set seed.x: seed is not a section; write for example --set model.num_heads=4"),
-        ("seed=\x1b[31m", "--set seed: not valid YAML: unacceptable character #x001b: special characters are not allowed; MIND"),
     ],
 )
 def test_an_override_that_does_not_fit(override: str, message: str) -> None:
-    assert refused("seed: 1\n", override) == message.replace("MIND", "mind indentation, quotes and colons")
+    assert refused("seed: 1\n", override) == message
 
 
 def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
@@ -241,17 +228,11 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
         ("data:\n  source: [files]\n", "x.yaml:2: data.source is ['files']; choose from sample, tfds, files"),
         ("data:\n  num_texts: 300\n", "x.yaml:1: data.source is missing; choose from sample, tfds, files"),
         ("data:\n  source: files\n", f"x.yaml:1: {NO_DATA}"),
-        (
-            'data:\n  source: tfds\n  name: "\\uD800"\n',
-            r"x.yaml:3: data.name is '\ud800'; it should be a valid string, unable to parse raw data as a unicode string",
-        ),
+        ('data: {source: tfds, name: "\\uD800"}', r"x.yaml:1: data.name is '\ud800'; it should be a valid string, unable to parse raw "),
         # Sizes
         ("model:\n  num_heads: 1000\n", "x.yaml:2: model.num_heads is 1000; it should be less than or equal to 256"),
         ("seed: 99999999999999999999999\n", "x.yaml:1: seed is 99999999999999999999999; it should be less than 2147483648"),
-        (
-            f"training:\n  finetune_epochs: {10**75}\n",
-            f"x.yaml:2: training.finetune_epochs is {10**58}…; it should be less than or equal to 10000",
-        ),
+        (f"training: {{epochs: {10**75}}}", f"x.yaml:1: training.epochs is {10**58}…; it should be less than or equal to 10000"),
         ("data: {source: files, train: ''}", "x.yaml:1: data.train is ''; string should have at least 1 character"),
         ("data: {source: files, train: x, test: [y, '']}", "x.yaml:1: data.test is ''; string should have at least 1 character"),
         # Numbers that are none
@@ -262,76 +243,37 @@ def test_a_setting_that_does_not_fit(text: str, message: str) -> None:
     assert refused(text).startswith(message)
 
 
-FILES = "data: {source: files, train: x.csv}, linear: {}, training: {distill_linear: true, finetune_epochs: 1}"
+FINETUNED = "linear: {}, training: {distill_linear: true, finetune_epochs: 1}"
+FILES = "data: {source: files, train: x.csv}"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("model: {embed_dim: 7, num_heads: 5}", "model: num_heads=5 does not divide embed_dim=7; take num_heads=1 or 7, or set key_dim"),
-        (
-            "model: {attention_score: additive, attention_implementation: blockwise}",
-            "model: attention_implementation=blockwise computes dot products only; take attention_implementation=auto",
-        ),
-        (
-            "model: {attention_dropout: 0.1, attention_implementation: folded}",
-            "model: attention_implementation=folded computes no attention_dropout; take attention_implementation=auto",
-        ),
-        (
-            "model: {max_ngram: 2}",
-            "model.max_ngram=2 and model.ngram_buckets=0 do not go together; take max_ngram=1 and ngram_buckets=0, or",
-        ),
-        (
-            "model: {max_ngram: 2, ngram_buckets: 16, positions: none}",
-            "model.max_ngram=2 carries word order and model.positions=none must not; take max_ngram=1",
-        ),
-        (
-            "linear: {max_ngram: 1, context_windows: [5]}, model: {positions: none}",
-            "linear.context_windows=[5] carries word order and model.positions=none must not; take context_windows=[]",
-        ),
+        ("model: {num_heads: [2, 4]}", "model: num_heads names 2 blocks, num_blocks=1; name as many"),
+        ("model: {num_heads: [2]}", "model: num_heads is a list, so key_dim cannot be embed_dim / num_heads; set key_dim"),
+        ("model: {attention_score: additive, attention_implementation: blockwise}", "model: attention_implementation=blockwise computes"),
+        ("model: {attention_dropout: 0.1, attention_implementation: folded}", "model: attention_implementation=folded computes no"),
+        ("model: {max_ngram: 2}", "model.max_ngram=2 and model.ngram_buckets=0 do not go together; take max_ngram=1 and ngram_buckets=0"),
+        ("model: {max_ngram: 2, ngram_buckets: 16, positions: none}", "model.max_ngram=2 carries word order and model.positions=none must"),
+        ("linear: {max_ngram: 1, context_windows: [5]}, model: {positions: none}", "linear.context_windows=[5] carries word order"),
         ("model: {subword_buckets: 3}", "model.subword_buckets: 3 is not a power of two; take 2 or 4"),
         ("linear: {buckets: 3}", "linear.buckets: 3 is not a power of two; take 2 or 4"),
         ("model: {conv_kernel_size: 4}", "model: conv_kernel_size=4 is even, so it has no middle; take 3 or 5"),
         ("model: {subword_buckets: 16}", "model.subword_buckets=16 needs text.subword_characters above 0; take 24, or subword_buckets=0"),
         ("linear: {subwords: true}", "linear.subwords=true needs text.subword_characters above 0; take 24, or subwords=false"),
-        (
-            "text: {subword_characters: 9}",
-            "text.subword_characters=9 has no effect; set model.subword_buckets or linear.subwords, or take subword_characters=0",
-        ),
+        ("text: {subword_characters: 9}", "text.subword_characters=9 has no effect; set model.subword_buckets or linear.subwords"),
         ("text: {subword_characters: 2}", "text: subword_characters=2 is less than the shortest subword; take 3 or more, or 0"),
-        (
-            "training: {finetune_epochs: 1}",
-            "training.finetune_epochs=1 leaves out guessed labels, and without distill_linear there are none; take 0",
-        ),
-        (
-            "linear: {}, training: {epochs: 3, distill_linear: true, finetune_epochs: 3}",
-            "training.finetune_epochs=3 leaves no epoch to guessed labels; take fewer than epochs=3",
-        ),
-        (
-            "training: {distill_linear: true}",
-            "training.distill_linear=true needs a linear model; set linear.max_ngram=3, or take distill_linear=false",
-        ),
-        (
-            "training: {keep_linear: false}",
-            "training.keep_linear=false drops a linear model that teaches no encoder; take distill_linear=true, or keep_linear=true",
-        ),
-        (
-            FILES.replace("files, train: x.csv", "sample"),
-            "training.finetune_epochs needs unlabelled texts, which source=sample has none of; take 0",
-        ),
-        (FILES, "training.finetune_epochs needs unlabelled texts; set data.unlabelled, or take training.finetune_epochs=0"),
-        (
-            FILES.replace("files, train: x.csv", "tfds, name: x"),
-            "training.finetune_epochs needs unlabelled texts; set data.unlabelled_split, or take training.finetune_epochs=0",
-        ),
-        (
-            "training: {monitor: last, patience: 2}",
-            "training: patience=2 waits for a better epoch, and monitor=last has none; take monitor=loss",
-        ),
-        (
-            "training: {optimizer: adam, weight_decay: 0.1}",
-            "training: weight_decay=0.1 has no effect with optimizer=adam; take optimizer=adamw or weight_decay=0",
-        ),
+        ("training: {finetune_epochs: 1}", "training.finetune_epochs=1 leaves out guessed labels, and without distill_linear"),
+        (f"{FINETUNED[:-1]}, epochs: 1}}", "training.finetune_epochs=1 leaves no epoch to guessed labels; take fewer than epochs=1"),
+        ("training: {distill_linear: true}", "training.distill_linear=true needs a linear model; set linear.max_ngram=3"),
+        ("training: {keep_linear: false}", "training.keep_linear=false drops a linear model that teaches no encoder"),
+        (FINETUNED, "training.finetune_epochs needs unlabelled texts, which source=sample has none of; take 0"),
+        (f"{FILES}, {FINETUNED}", "training.finetune_epochs needs unlabelled texts; set data.unlabelled, or take"),
+        (f"data: {{source: tfds}}, {FINETUNED}", "training.finetune_epochs needs unlabelled texts; set data.unlabelled_split, or take"),
+        ("training: {monitor: last, patience: 2}", "training: patience=2 waits for a better epoch, and monitor=last has none"),
+        ("training: {optimizer: adam, weight_decay: 0.1}", "training: weight_decay=0.1 has no effect with optimizer=adam"),
     ],
 )
 def test_settings_that_do_not_go_together(text: str, message: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mha_cli.config.loading import config_from_dict
+from mha_cli.config.loading import config_from_dict, config_to_yaml, load_config
 from mha_cli.config.recipes import RECIPES, find_config, new_run_name, recipe_names
 from tests.cli.command import environment
 
@@ -24,6 +24,9 @@ def test_recipes_by_name() -> None:
     assert tuple(recipe_names()) == NAMES
     for name in NAMES:
         assert find_config(name).samefile(ROOT / "configs" / f"{name}.yaml")
+        config = load_config(find_config(name), ["data.train=texts.csv"] if name == "text" else [])
+        Path("again.yaml").write_text(config_to_yaml(config))
+        assert load_config("again.yaml") == config
 
 
 def test_paths_and_words_that_name_a_file() -> None:
@@ -51,9 +54,6 @@ def test_a_run_from_a_recipe_on_files_is_named_for_these(train: str, name: str, 
     config = config_from_dict({"data": {"source": "files", "train": train}}, "test")
     assert new_run_name(find_config("imdb"), config) == name
     assert new_run_name(Path("my/settings.yaml"), config) == "settings"
-
-
-def test_other_runs_are_named_for_their_config() -> None:
     assert new_run_name(find_config("imdb"), config_from_dict({"data": {"source": "tfds"}}, "test")) == "imdb"
 
 
