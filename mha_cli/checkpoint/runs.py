@@ -130,7 +130,6 @@ def refuse_other_settings(output: Path, earlier: Mapping[str, Any], now: Mapping
 
 
 def _by_full_name(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by their names with the section."""
     return {
         f"{section}.{key}" if key else section: value
         for section, found in settings.items()

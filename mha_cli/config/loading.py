@@ -77,9 +77,8 @@ def _apply_override(document: YamlDocument, override: str, earlier: Sequence[tup
             node[key] = {}
         node = node[key]
         if not isinstance(node, dict):
-            raise MhaError(
-                f"--set {printable(dotted)}: {'.'.join(keys[: depth + 1])} is not a section", "write for example --set model.num_heads=4"
-            )
+            no_section = f"{'.'.join(keys[: depth + 1])} is not a section"
+            raise MhaError(f"--set {printable(dotted)}: {no_section}", "write for example --set model.num_heads=4")
     if keys[-1] == "source" and len(keys) == 2 and isinstance(node, dict) and node.get("source") != value:
         # The file's settings of another source would all be unknown to the new one; those of earlier overrides are meant for it.
         for key in [key for key in node if (keys[0], key) not in earlier]:
@@ -93,13 +92,11 @@ def _validated(value: object, document: YamlDocument, override_keys: Sequence[tu
         config = Config.model_validate(value)
     except ValidationError as error:
         raise _config_error(error, document, override_keys) from None
-    parameters = num_parameters(config, config.text.vocabulary_size)
-    if parameters > MAX_PARAMETERS:
-        raise MhaError(
-            f"{document.location(())}: the model would have {parameters:,} weights ({parameters * 4 / 1e9:,.0f} GB), "
-            f"more than the {MAX_PARAMETERS:,} allowed; "
-            "lower text.vocabulary_size, model.embed_dim, model.num_blocks, model.num_heads or model.feed_forward_dim"
-        )
+    number = num_parameters(config, config.text.vocabulary_size)
+    if number > MAX_PARAMETERS:
+        model = f"the model would have {number:,} weights ({number * 4 / 1e9:,.0f} GB), more than the {MAX_PARAMETERS:,} allowed"
+        hint = "lower text.vocabulary_size, model.embed_dim, model.num_blocks, model.num_heads or model.feed_forward_dim"
+        raise MhaError(f"{document.name}: {model}", hint)
     return config
 
 
@@ -185,10 +182,9 @@ def _what_was_meant(keys: tuple[str, ...], value: Any) -> str:
             if word in model.model_fields:
                 return f"it goes with data.source={source}"
     try:
-        data = _SOURCES[value["data"]["source"]]
+        models = {**_SECTIONS, "data": _SOURCES[value["data"]["source"]]}
     except (KeyError, TypeError):  # no section of a source that there is
-        data = sections.SampleData
-    models = {**_SECTIONS, "data": data}
+        models = {**_SECTIONS, "data": sections.SampleData}
     for name, model in models.items():
         if word in model.model_fields:
             return f"did you mean {f'{name}.{word}'.lstrip('.')}?"

@@ -85,13 +85,9 @@ def _encoder(config: Config, block: int) -> Iterator[Parameter]:
     width, heads = model.embed_dim, model.heads[block]
     head_width = model.head_key_dim
     attention: dict[str, tuple[int, ...]] = {}
-    for name, kernel, bias in (
-        ("query", (width, heads, head_width), (heads, head_width)),
-        ("key", (width, heads, head_width), (heads, head_width)),
-        ("value", (width, heads, head_width), (heads, head_width)),
-        ("output", (heads, head_width, width), (width,)),
-    ):
-        attention |= {f"{name}_kernel": kernel, f"{name}_bias": bias}
+    for name in ("query", "key", "value"):
+        attention |= {f"{name}_kernel": (width, heads, head_width), f"{name}_bias": (heads, head_width)}
+    attention |= {"output_kernel": (heads, head_width, width), "output_bias": (width,)}
     if model.attention_score == "additive":
         attention["score_kernel"] = (heads, head_width)
     name = f"encoder_{block}"

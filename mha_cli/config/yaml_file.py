@@ -45,12 +45,9 @@ def read_yaml(path: Path) -> YamlDocument:
     try:
         with path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise MhaError(f"{name}: no such file", "give the path of a YAML config, or the name of a recipe such as sample") from None
-    except OSError as error:
-        raise MhaError(f"{name}: {error.strerror}", "give the path of a YAML config that can be read") from None
-    except ValueError:
-        raise MhaError(f"{name}: not a file name", "give the path of a YAML config, or the name of a recipe such as sample") from None
+    except (OSError, ValueError) as error:
+        reason = "no such file" if isinstance(error, FileNotFoundError) else getattr(error, "strerror", "not a file name")
+        raise MhaError(f"{name}: {reason}", "give the path of a YAML config, or the name of a recipe such as sample") from None
     if len(raw) > MAX_BYTES:
         raise MhaError(f"{name}: larger than {MAX_BYTES:,} bytes", "a config is a short YAML file")
     try:
@@ -58,8 +55,7 @@ def read_yaml(path: Path) -> YamlDocument:
     except UnicodeDecodeError as error:
         raise MhaError(f"{name}: not UTF-8 at byte {error.start}", "save it as UTF-8") from None
     document = parse_yaml(text, name)
-    if document.value is None:
-        document.value = {}
+    document.value = {} if document.value is None else document.value
     if not isinstance(document.value, dict):
         raise MhaError(f"{name}: not a mapping of settings", "write `section:` lines with `key: value` lines below them")
     return document
@@ -73,14 +69,12 @@ def parse_yaml(text: str, name: str) -> YamlDocument:
         _refuse_early(text, name)
         node = yaml.compose(text)
         document.value = None if node is None else _plain(node, yaml, document, ())
-    except YAMLError as error:
+    except (YAMLError, OverflowError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{name}:{mark.line + 1}" if mark else name
-        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
         problem = "text after the end of a value" if "<document start>" in problem else problem
         raise MhaError(f"{where}: not valid YAML: {printable(problem)}", "mind indentation, quotes and colons") from None
-    except (OverflowError, ValueError) as error:
-        raise MhaError(f"{name}: not valid YAML: {printable(str(error))}", "mind indentation, quotes and colons") from None
     return document
 
 
@@ -111,14 +105,12 @@ def _plain(node: Node, yaml: YAML, document: YamlDocument, keys: tuple[str, ...]
         if not isinstance(key_node, ScalarNode):
             raise MhaError(f"{document.name}:{line}: a key is not a word", "write `key: value`")
         key = _whole(str(key_node.value))
+        path = (*keys, key)
         if key in mapping:
-            dotted = ".".join((*keys, key))
-            raise MhaError(
-                f"{document.name}:{line}: {printable(dotted)} is set twice (first on line {document.lines[(*keys, key)]})",
-                "keep one of them",
-            )
-        document.lines[(*keys, key)] = line
-        mapping[key] = _plain(value_node, yaml, document, (*keys, key))
+            twice = f"{printable('.'.join(path))} is set twice (first on line {document.lines[path]})"
+            raise MhaError(f"{document.name}:{line}: {twice}", "keep one of them")
+        document.lines[path] = line
+        mapping[key] = _plain(value_node, yaml, document, path)
     return mapping
 
 

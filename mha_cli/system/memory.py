@@ -70,7 +70,6 @@ def _control_groups(root: Path) -> Iterator[tuple[int, int]]:
 
 
 def _entries(path: Path) -> dict[str, int]:
-    """The numbers of a file with one name and number per line."""
     return {name: int(number) for name, number in re.findall(r"^(\w+):?\s+(\d+)", _text(path), re.MULTILINE)}
 
 

@@ -146,7 +146,6 @@ def locked(folder: Path, purpose: bytes = b"") -> Iterator[None]:
 
 
 def _open_lock(path: Path, purpose: bytes) -> int:
-    """The descriptor of a lock's file, which holds the purpose of the first holder."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         if _is_ours(descriptor, path):
@@ -186,7 +185,6 @@ def _is_ours(descriptor: int, path: Path) -> bool:
 
 
 def _is_there(descriptor: int, path: Path) -> bool:
-    """Whether an open file is still the one of that name."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.lstat(path))
     except FileNotFoundError:
@@ -200,7 +198,6 @@ def _umask() -> int:
 
 
 def _sync(path: Path) -> None:
-    """Make a file, or the names in a folder, safe on disk."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:

@@ -209,7 +209,7 @@ SECTIONS: dict[str, list[Case]] = {
             "imdb-semi, sample, text, or give the path of a YAML config",
             also=("shuffle-test --config smaple",),
         ),
-        Case("train --config finished", "finished: Is a directory; give the path of a YAML config that can be read"),
+        Case("train --config finished", "finished: Is a directory; give the path of a YAML config, or the name of a recipe such as sample"),
         Case("train --config good.keras", "good.keras: not UTF-8 at byte …; save it as UTF-8"),
         Case("train --config /dev/zero", "/dev/zero: larger than 100,000 bytes; a config is a short YAML file"),
         _config(
