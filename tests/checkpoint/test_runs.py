@@ -23,7 +23,7 @@ from mha_cli.checkpoint.runs import (
 )
 from mha_cli.config.loading import config_from_dict, config_to_yaml, load_config
 from mha_cli.config.settings import Config
-from mha_cli.errors import MhaError, printable
+from mha_cli.errors import MhaError
 from mha_cli.system.callbacks import EpochRecord
 from mha_cli.system.whole_files import LOCK, TEMPORARY_PREFIX, TEMPORARY_SUFFIX, locked
 from tests.errors import error_of
@@ -69,12 +69,9 @@ def test_what_is_no_history(content: str) -> None:
 
 
 def test_a_new_run_directory_takes_the_first_free_number() -> None:
-    assert new_run_directory("imdb") == Path("runs/imdb")
-    Path("runs/imdb").mkdir(parents=True)
-    make_file("runs/imdb-2")
-    Path("runs/imdb-4").mkdir()
-    assert new_run_directory("imdb") == Path("runs/imdb-3")
-    assert sorted(os.listdir("runs")) == ["imdb", "imdb-2", "imdb-4"]
+    for name in ("imdb", "imdb-2", "imdb-3"):
+        assert new_run_directory("imdb") == Path("runs", name)
+        make_file(f"runs/{name}")
 
 
 def test_the_name_of_a_run(tmp_path: Path) -> None:
@@ -175,34 +172,12 @@ def test_a_directory_is_checked_when_it_is_held(monkeypatch: pytest.MonkeyPatch)
     assert os.listdir("run") == ["metrics.json"]
 
 
-@pytest.mark.parametrize(
-    ("file", "output", "message"),
-    [
-        ("used/metrics.json", "used", "holds a finished run; choose another folder, or remove this one"),
-        ("used/config.yaml", "used", "holds an unfinished run; add --resume to go on with it, or choose another folder"),
-        ("used/.hidden", "used", "is not empty; choose another folder"),
-        ("used/.lock", "used", "is not empty; choose another folder"),  # of another program; ours has our name
-        ("u\x1b[31m", "u\x1b[31m", "is a file; choose another folder"),
-    ],
-)
-def test_a_used_directory(file: str, output: str, message: str) -> None:
-    kept = make_file(file, content="mine")
-    for asking in (lambda: refuse_used(Path(output)), run_directory(Path(output), Config()).__enter__):
-        assert error_of(asking) == f"--output {printable(output)}: {message}"
+@pytest.mark.parametrize("file", ["metrics.json", "config.yaml", ".lock"])  # the lock is of another program; ours has our name
+def test_a_used_directory(file: str) -> None:
+    kept = make_file(f"used/{file}", content="mine")
+    for asking in (lambda: refuse_used(Path("used")), run_directory(Path("used"), Config()).__enter__):
+        assert error_of(asking).startswith("--output used: ")
     assert kept.read_text() == "mine"
-
-
-def test_a_directory_that_cannot_be_made() -> None:
-    make_file("file")
-    os.symlink("nowhere", "dangling")
-    reasons = {
-        "file/new": "used: Not a directory",
-        "dangling": "made: File exists",
-        "a" * 300: "used: File name too long",
-        "/proc/new": "made: No such file or directory",
-    }
-    for output, reason in reasons.items():
-        assert error_of(run_directory(Path(output), Config()).__enter__).endswith(f": cannot be {reason}; choose another folder")
 
 
 # A directory to resume
@@ -213,10 +188,6 @@ def config() -> Config:
     config = config_from_dict({"seed": 3, "training": {"epochs": 7}}, "test")
     make_file("run/config.yaml", content=config_to_yaml(config))
     return config
-
-
-def test_an_interrupted_run_of_the_same_config(config: Config) -> None:
-    refuse_other_run(Path("run"), config)
 
 
 def test_an_interrupted_run_whose_columns_were_found() -> None:
@@ -236,6 +207,7 @@ def test_an_interrupted_run_whose_columns_were_found() -> None:
     ],
 )
 def test_a_run_of_another_config(changed: dict[str, object], message: str, config: Config) -> None:
+    refuse_other_run(Path("run"), config)
     other = config_from_dict({"seed": 3, "training": {"epochs": 7}} | changed, "test")
     said = error_of(refuse_other_run, Path("run"), other)
     assert said == f"--output run: its run has {message}; resume with --config run/config.yaml"

@@ -459,6 +459,7 @@ SECTIONS: dict[str, list[Case]] = {
             Case(f"{FILM} -o {name}", f"…: cannot be written: {message}", given, code)
             for given, name, code, message in (
                 ("", "nowhere/x", 2, "No such file or directory; choose a folder that exists and can be written to"),
+                ("", "finished", 2, "Is a directory; choose another file"),
                 ("", "/dev/full", 1, "No space left on device; choose another file"),
                 ("answers into a name that is too long", LONG, 2, "File name too long; choose another name"),
             )

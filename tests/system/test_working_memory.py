@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import tracemalloc
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from mha_cli.runtime.probabilities import probabilities_of
 from mha_cli.system import working_memory
 from mha_cli.system.working_memory import MemoryEstimate, blocks
 from tests.checkpoints import small_checkpoint
+from tests.cli.command import ROOT
 from tests.conftest import MODEL_CASES, ModelCase
 from tests.errors import error_of
 from tests.reviews import with_characters
@@ -99,13 +99,6 @@ def test_batches_are_smaller_where_texts_take_much(monkeypatch: pytest.MonkeyPat
     assert peak < working_memory.BATCH_BYTES + SPARE
 
 
-def test_wide_texts_are_computed_one_by_one_in_less_than_a_gigabyte() -> None:
-    model = small_checkpoint(embed_dim=16_384, num_heads=1, key_dim=1, feed_forward_dim=1, positions="none").config.model
-    for memory_estimate in (MemoryEstimate(model, 2, in_blocks=True), MemoryEstimate(model, 2)):
-        assert memory_estimate.most_texts(600, 100) == 1
-        assert memory_estimate.num_bytes(1, 600) < 500_000_000
-
-
 def test_a_text_that_does_not_fit_is_refused_before_it_is_computed() -> None:
     checkpoint = dataclasses.replace(wide("embedding", 100_000), name="wide.keras")
     said = f"would take about {in_numpy(checkpoint).num_bytes(1, 100_000) / 1e9:.1f} GB of memory; mha takes 2 GB at most"
@@ -116,8 +109,10 @@ def test_a_text_that_does_not_fit_is_refused_before_it_is_computed() -> None:
 
 def test_the_refusal_that_the_page_shows() -> None:
     model = small_checkpoint(embed_dim=16_384, num_heads=1, key_dim=1, feed_forward_dim=1, positions="none").config.model
-    said = error_of(MemoryEstimate(model, 2, "wide.keras", in_blocks=True).refuse_too_long, 20_000)
-    assert f"`error: {said}`" in (Path(__file__).parents[2] / "docs" / "checkpoint.md").read_text("utf-8")
+    estimate = MemoryEstimate(model, 2, "wide.keras", in_blocks=True)
+    assert f"`error: {error_of(estimate.refuse_too_long, 20_000)}`" in (ROOT / "docs" / "checkpoint.md").read_text("utf-8")
+    assert estimate.most_texts(600, 100) == 1
+    assert estimate.num_bytes(1, 600) < 500_000_000
 
 
 def test_a_long_text_in_a_usual_model_is_within_the_budget() -> None:
