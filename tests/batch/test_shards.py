@@ -15,7 +15,6 @@ from mha_cli.batch.shards import Shard, every_nth, find_shards
 from tests.errors import error_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from mha_cli.records.readers import Format
@@ -80,18 +79,10 @@ def test_a_share_that_is_none(part: str) -> None:
     assert error_of(every_nth, [], part) == f"--shard {part}: is not i/n with i from 1 to n; write 3/8 for the third of eight"
 
 
-@pytest.mark.parametrize(
-    ("inputs", "message"),
-    [
-        (["gone.txt"], "gone.txt: no such file or folder"),
-        (["*.xyz"], "*.xyz: no file matches"),
-        ([".git"], ".git: no file of texts in it; its files need one of .csv, "),
-        (["out"], "out: no file of texts in it"),
-    ],
-)
-def test_an_input_without_a_file(inputs: Sequence[str], message: str, folder: Path) -> None:
+def test_an_input_without_a_file(folder: Path) -> None:
     (folder / ".git" / "f.txt").rename(folder / ".git" / "f")
-    assert error_of(found_in, folder, *inputs).startswith(f"{folder}/{message}")
+    for name, message in {"*.xyz": "no file matches", ".git": "no file of texts in it", "out": "no file of texts in it"}.items():
+        assert error_of(found_in, folder, name).startswith(f"{folder}/{name}: {message}")
 
 
 def shard_of(path: Path) -> Shard:

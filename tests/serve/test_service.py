@@ -109,17 +109,14 @@ def test_an_explanation_is_that_of_the_commands(port: int, checkpoint: Path, tmp
     assert ask(port, "/explain", {"text": "quux"})[1]["notes"] == ["* not in the model's vocabulary: it reads all such words as one"]
 
 
-@pytest.mark.parametrize(
-    ("text", "note"),
-    [
-        ("", "the text has no words; give a text with at least one word"),
-        ("a " * 30, "the text has 13 words; at most 12 are explained here; `mha explain` takes more"),
-    ],
-)
-def test_what_cannot_be_explained_is_answered_all_the_same(text: str, note: str, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_explained_is_answered_all_the_same(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "MOST_WORDS", 12)
-    answer = ask(port, "/predict", {"text": text})[1]
-    assert ask(port, "/explain", {"text": text}) == (200, {"answer": answer, "explanation": None, "attention": None, "notes": [note]})
+    for text, note in {
+        "": "the text has no words; give a text with at least one word",
+        "a " * 30: "the text has 13 words; at most 12 are explained here; `mha explain` takes more",
+    }.items():
+        answer = ask(port, "/predict", {"text": text})[1]
+        assert ask(port, "/explain", {"text": text}) == (200, {"answer": answer, "explanation": None, "attention": None, "notes": [note]})
 
 
 def test_health(port: int) -> None:
