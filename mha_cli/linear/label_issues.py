@@ -47,12 +47,9 @@ class LabelIssue:
     Args:
         file: path of its file; of a source without files, its name and split.
         line: first line in the file, in Parquet the row, without files the number of the text; None for a file that is the text.
-        label: its class in the data.
-        probability: probability of that class.
+        label: its class in the data, of which ``probability`` is the probability.
         suggested: most probable other class.
-        suggested_probability: probability of the suggested class.
         contradicted: whether the confident joint counts the label as wrong; see the function ``contradicted``.
-        text: whole text.
     """
 
     file: str
@@ -71,9 +68,8 @@ class LabelIssueReport:
 
     Args:
         data: source in words.
-        num_texts: number of texts.
         accuracy: out-of-fold accuracy.
-        num_contradicted: number of contradicted labels; if the model is often wrong, most of them are right.
+        num_contradicted: contradicted labels of all texts; if the model is often wrong, most of them are right.
         label_issues: the requested number of issues, the most likely first.
     """
 

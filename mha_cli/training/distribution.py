@@ -128,12 +128,11 @@ class Distribution:
             raise MhaError("the chief cannot go on", "its own message says why", EXIT_FAILURE)
         return _unpacked(self.sum(words if self.task.is_chief else np.zeros(length, np.int32)))
 
-    def refuse_difference(self, what: str, arrays: Callable[[], Iterable[npt.NDArray[Any]]]) -> None:
-        """Refuse workers whose arrays, ``what`` in words, differ from the chief's; with one worker ``arrays`` is not called."""
+    def refuse_difference(self, what: str, digest: Callable[[], bytes]) -> None:
+        """Refuse workers on which a digest of ``what`` differs from the chief's; with one worker it is not computed."""
         if self.task.num_workers == 1:
             return
-        digest = hashlib.sha256(b"".join(hashlib.sha256(array.tobytes()).digest() for array in arrays())).digest()
-        own = np.frombuffer(digest, np.uint8)
+        own = np.frombuffer(digest(), np.uint8)
         differs = np.zeros(self.task.num_workers, np.int32)
         differs[self.task.index] = not np.array_equal(own, self.from_chief(lambda: [own])[0])
         if others := np.flatnonzero(self.sum(differs)).tolist():
@@ -196,6 +195,11 @@ def _connected(task: Task) -> Any:
     except TimeoutError:
         message = f"other workers have not started within {START_SECONDS / 60:.0f} minutes"
         raise MhaError(message, "start all of them", EXIT_FAILURE) from None
+
+
+def digest_of(arrays: Iterable[npt.NDArray[Any]]) -> bytes:
+    """A digest of the numbers in arrays."""
+    return hashlib.sha256(b"".join(hashlib.sha256(array.tobytes()).digest() for array in arrays)).digest()
 
 
 def _packed(arrays: Arrays) -> npt.NDArray[np.int32]:

@@ -9,10 +9,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from mha_cli.checkpoint.file import read_metrics, write_checkpoint
 from mha_cli.checkpoint.runs import CHECKPOINT, HISTORY, METRICS, STATE, RunDirectory, keep_config
@@ -25,7 +23,7 @@ from mha_cli.records.objects import plain_json
 from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord, StepProgress
 from mha_cli.system.whole_files import atomic_write
 from mha_cli.training.distillation import distilled
-from mha_cli.training.distribution import Distribution, distributed
+from mha_cli.training.distribution import Distribution, digest_of, distributed
 from mha_cli.training.epoch import EpochPosition
 from mha_cli.training.memory_estimate import refuse_what_does_not_fit
 from mha_cli.training.precision import choose_precision
@@ -221,9 +219,9 @@ def fit_linear_models(
     return to_learn, linear, refitted
 
 
-def fingerprint(config: Config, data: PreparedData) -> list[npt.NDArray[Any]]:
-    """Numbers that differ where settings, words, lengths, labels or mha do; where the texts lie does not count."""
+def fingerprint(config: Config, data: PreparedData) -> bytes:
+    """A digest that differs where settings, words, lengths, labels or mha do; where the texts lie does not count."""
     settings = [__version__, choose_precision(config), config.model_dump_json(exclude={"data"})]
     words = json.dumps([settings, data.class_names, list(data.vocabulary.tokens)]).encode()
     parts = [data.train, data.validation, *([] if data.unlabelled is None else [data.unlabelled])]
-    return [np.frombuffer(words, np.uint8), *(array for part in parts for array in (part.offsets, part.labels))]
+    return digest_of([np.frombuffer(words, np.uint8), *(array for part in parts for array in (part.offsets, part.labels))])

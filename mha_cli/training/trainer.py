@@ -20,7 +20,7 @@ from mha_cli.model.outputs import compile_forward, cross_entropy, predict_output
 from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import MemoryEstimate
 from mha_cli.training.argmax_positions import training_output, winners_suffice
-from mha_cli.training.distribution import Distribution
+from mha_cli.training.distribution import Distribution, digest_of
 from mha_cli.training.epoch import EpochInputs, EpochPosition, Pace
 from mha_cli.training.optimizers import LazyAdam, LazyRMSprop, build_optimizer, learning_rate_schedule
 from mha_cli.training.precision import choose_precision, computing_in
@@ -60,7 +60,7 @@ class Trainer:
         self._score = partial(predict_outputs, compile_forward(up_to_logits(self.model), config.text.token_shape), memory_estimate)
         of_tables = [variable for optimizer in self._table_optimizers for variable in optimizer.variables]
         self._variables = [*self.model.variables, *self.optimizer.variables, *of_tables]  # all that a step changes
-        self.distribution.refuse_difference("weights at the start", self.arrays)
+        self.distribution.refuse_difference("weights at the start", lambda: digest_of(self.arrays()))
         self._seed_apart()
 
     def step(self, rows: Rows, tokens: npt.NDArray[np.int32]) -> tuple[float, int]:

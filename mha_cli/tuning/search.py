@@ -83,7 +83,7 @@ def tune(config: Config, study: Study, space: Space, data: PreparedData, callbac
         KeyboardInterrupt: the callbacks asked to stop; finished trials, and the state of the last training, are kept.
     """
     output, config = study.output, config.model_copy(update={"data": with_columns(config.data)})
-    study.refuse_other_texts(fingerprint(data.config, data))
+    study.refuse_other_texts(fingerprint(data.config, data).hex())
     _search(config, study, _chooser(study, space, config.seed), space, data, callbacks)
     best, training = study.best, None
     tuned = _keep(config, best, output / BEST)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy.typing as npt
 from pydantic import BaseModel, Field, FiniteFloat, PrivateAttr, field_validator
 
 from mha_cli.checkpoint.runs import METRICS, STATE, RunDirectory, held_directory, refuse_other_settings, refuse_used
@@ -127,9 +125,8 @@ class Study(BaseModel):
         self.trials.append(trial)
         self._write()
 
-    def refuse_other_texts(self, arrays: Sequence[npt.NDArray[Any]]) -> None:
-        """Refuse texts that earlier trials were not judged by, given arrays that differ where texts, settings or mha do."""
-        digest = hashlib.sha256(b"".join(hashlib.sha256(array.tobytes()).digest() for array in arrays)).hexdigest()
+    def refuse_other_texts(self, digest: str) -> None:
+        """Refuse texts that earlier trials were not judged by."""
         if self.texts not in ("", digest):
             name = shown_path(self.output)
             raise MhaError(f"--output {name}: its trials had other texts, or another version of mha", "choose another folder")
