@@ -12,7 +12,7 @@ from mha_cli.model.classifier import build_classifier
 from tests.reviews import padded, with_characters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from conftest import ModelCase
 
@@ -48,30 +48,9 @@ def make_model(random_weights: Callable[..., dict[str, np.ndarray]]) -> Callable
     return make
 
 
-@pytest.fixture
-def mixed_precision() -> Iterator[None]:
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy("mixed_bfloat16")
-    yield
-    keras.config.set_dtype_policy(before)
-
-
 def test_is_the_pipeline_and_nothing_else() -> None:
     names = [layer.name for layer in build_classifier(small_config(), VOCABULARY_SIZE, 2).layers]
     assert names == ["token_ids", "embedding", "encoder_0", "encoder_1", "pooling", "dropout", "classifier"]
-
-
-@pytest.mark.parametrize(("num_classes", "units"), [(2, 1), (3, 3)])
-def test_gives_probabilities(num_classes: int, units: int, make_model: Callable[..., keras.Model]) -> None:
-    model = make_model(small_config(), num_classes)
-    probabilities = np.array(model(padded(REVIEWS, 7)))
-    assert model.output_shape == (None, units)
-    assert probabilities.shape == (len(REVIEWS), units)
-    assert probabilities.dtype == np.float32
-    assert ((probabilities > 0) & (probabilities < 1)).all()
-    assert probabilities.std() > 0.01
-    if units > 1:
-        np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, **EXACT)
 
 
 @pytest.mark.filterwarnings("ignore:You are using a softmax over axis")  # a review of one word
@@ -126,20 +105,10 @@ def test_dropout_is_active_only_in_training(which: str, make_model: Callable[...
     assert any(np.abs(np.array(dropping(token_ids, training=True)) - without).max() > 1e-3 for _ in range(10))
 
 
-@pytest.mark.usefixtures("mixed_precision")
-def test_probabilities_are_float32_in_mixed_precision(make_model: Callable[..., keras.Model]) -> None:
-    model = make_model(small_config(), 3)
-    probabilities = model(padded(REVIEWS, 7))
-    assert probabilities.dtype == "float32"
-    assert model.get_layer("encoder_0").compute_dtype == "bfloat16"
-    np.testing.assert_allclose(np.sum(probabilities, axis=1), 1.0, **EXACT)
-
-
 def test_a_saved_model_opens_with_plain_keras(
     model_case: ModelCase, random_weights: Callable[..., dict[str, np.ndarray]], tmp_path: Any
 ) -> None:
-    model = build_classifier(*model_case)
-    weights = random_weights(*model_case)
+    model, weights = build_classifier(*model_case), random_weights(*model_case)
     for variable in model.weights:
         variable.assign(weights[variable.path])
     model.save(tmp_path / "model.keras")

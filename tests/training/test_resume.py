@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import os
 import random
@@ -23,7 +22,6 @@ from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import MhaError
 from mha_cli.system.callbacks import SILENT, StepProgress
 from mha_cli.system.whole_files import locked
-from mha_cli.training import state
 from mha_cli.training.state import restore_state, save_state
 from tests.checkpoints import damaged
 from tests.cli.command import ROOT, TIMEOUT, environment
@@ -53,41 +51,19 @@ def whole(config: Config, data: PreparedData, tmp_path_factory: pytest.TempPathF
     return output
 
 
-def test_stopped_after_any_step(config: Config, data: PreparedData, whole: Path, tmp_path: Path) -> None:
+def test_stopped_after_every_step_and_gone_on_with(config: Config, data: PreparedData, whole: Path, tmp_path: Path) -> None:
+    """Once from the beginning to each step, and once one step at a time."""
     for stop in range(1, EPOCHS * STEPS + 1):
         output = tmp_path / f"run-{stop}"
         interrupt(config, output, stop, data)
         assert has_state(output)
         train(config, output, data=data, resume=True)
         assert_same_run(whole, output)
-
-
-def test_stopped_again_and_again(config: Config, data: PreparedData, whole: Path, tmp_path: Path) -> None:
-    stops = [1, STEPS - 1, STEPS, STEPS + 1, 2 * STEPS + 1]
-    firsts = [interrupt(config, tmp_path, stop - last, data, resume=last > 0) for last, stop in itertools.pairwise([0, *stops])]
-    assert [(first.epoch, first.step) for first in firsts] == [(1, 1), (1, 2), (1, 4), (2, 1), (2, 2)]
-    train(config, tmp_path, data=data, resume=True)
-    assert_same_run(whole, tmp_path)
-
-
-def test_the_state_is_saved_now_and_then_without_being_asked(
-    config: Config, data: PreparedData, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(state, "LEAST_SECONDS", 0.0)
-    monkeypatch.setattr(state, "MOST_SHARE", 1e9)  # after every step
-    seen: list[StepProgress] = []
-
-    def fall_over(progress: StepProgress) -> None:
-        seen.append(progress)
-        if len(seen) == STEPS + 2:  # before this step is saved
-            raise RuntimeError("power cut")
-
-    with pytest.raises(RuntimeError, match="power cut"):
-        train(config, tmp_path / "run", dataclasses.replace(SILENT, on_step=fall_over), data)
-    seen.clear()
-    train(config, tmp_path / "run", dataclasses.replace(SILENT, on_step=seen.append), data, resume=True)
-    assert (seen[0].epoch, seen[0].step) == (2, 2)
-    assert_same_run(whole, tmp_path / "run")
+    again = tmp_path / "again"
+    firsts = [interrupt(config, again, 1, data, resume=stop > 0) for stop in range(EPOCHS * STEPS)]
+    assert [(first.epoch, first.step) for first in firsts] == [(1 + stop // STEPS, 1 + stop % STEPS) for stop in range(EPOCHS * STEPS)]
+    train(config, again, data=data, resume=True)
+    assert_same_run(whole, again)
 
 
 @pytest.mark.process
