@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, one_hot
@@ -44,8 +45,22 @@ def some_data(num_classes: int) -> PreparedData:
     return PreparedData(a_config([]), validation, one_hot(validation.labels, num_classes), validation, words, names)
 
 
-def random_scores(of_layer: dict[str, Any], num_classes: int) -> LinearModel:
-    """Scores with a bias, which no weight of the layer holds."""
+def a_trainer(config: Config, data: PreparedData, scale: float = 1.0) -> NumpyTrainer:
+    """A trainer whose last layer is random."""
+    trainer = NumpyTrainer(config, data)
+    layer, *others = trainer.arrays()
+    trainer.set_arrays([(scale * np.random.default_rng(1).normal(size=layer.shape)).astype(np.float32), *others])
+    return trainer
+
+
+def kept(validation: Validation, trainer: NumpyTrainer) -> tuple[tuple[float, float], Checkpoint]:
+    """The score, and the checkpoint of what was scored."""
+    score = validation.score(trainer)
+    return score, validation.checkpoint(trainer, EpochRecord(1, 0.0, 0.0, *score, 0.0, 0.0, best=True))
+
+
+def random_linear_model(of_layer: dict[str, Any], num_classes: int) -> LinearModel:
+    """One with a bias, which no weight of the layer holds."""
     bias = np.random.default_rng(2).normal(size=1 if num_classes == 2 else num_classes).astype(np.float32)
     return LinearModel(of_layer["linear/table"], bias, of_layer.get("linear/context_weights"))
 
@@ -56,11 +71,9 @@ def test_the_composed_classifier_gives_the_stacked_probabilities(
     num_classes: int, windows: list[int], random_weights: Callable[..., Any]
 ) -> None:
     config, data = a_config(windows), some_data(num_classes)
-    trainer = NumpyTrainer(config, data)
-    layer, *others = trainer.arrays()
-    trainer.set_arrays([np.random.default_rng(1).normal(size=layer.shape).astype(np.float32), *others])
-    of_scores = random_weights(config, 2 + WORDS, num_classes)
-    fitted = random_scores(of_scores, num_classes)
+    trainer = a_trainer(config, data)
+    weights_of_all = random_weights(config, 2 + WORDS, num_classes)
+    fitted = random_linear_model(weights_of_all, num_classes)
     token_ids, labels = data.validation.padded(np.arange(60)), data.validation.labels
 
     encoder = trainer.logits(data.validation)
@@ -72,11 +85,11 @@ def test_the_composed_classifier_gives_the_stacked_probabilities(
 
     validation = Validation(config, data, fitted)
     np.testing.assert_allclose(validation.linear_NU, scores, atol=1e-5)
-    loss, accuracy = validation.score(trainer)
-    assert (loss, accuracy) == pytest.approx(mean_loss_and_accuracy(expected, labels), abs=1e-4)
-    composed = validation.checkpoint(trainer, EpochRecord(1, 0.0, 0.0, loss, accuracy, 0.0, 0.0, best=True)).weights
+    score, checkpoint = kept(validation, trainer)
+    assert score == pytest.approx(mean_loss_and_accuracy(expected, labels), abs=1e-4)
+    composed = checkpoint.weights
     assert {path: (weight.shape, weight.dtype) for path, weight in composed.items()} == {
-        path: (weight.shape, np.float32) for path, weight in of_scores.items()
+        path: (weight.shape, np.float32) for path, weight in weights_of_all.items()
     }
     np.testing.assert_allclose(forward.class_probabilities(token_ids, composed, config), expected, atol=1e-4)
     keras_model = build_classifier(config, 2 + WORDS, num_classes)
@@ -89,9 +102,7 @@ def test_the_composed_classifier_gives_the_stacked_probabilities(
 @pytest.mark.parametrize("num_classes", [2, 3])
 def test_an_encoder_alone_is_kept_with_a_scale_and_a_shift(num_classes: int) -> None:
     config, data = a_config(None), some_data(num_classes)
-    trainer = NumpyTrainer(config, data)
-    layer, *others = trainer.arrays()
-    trainer.set_arrays([np.random.default_rng(1).normal(size=layer.shape).astype(np.float32), *others])
+    trainer = a_trainer(config, data)
     token_ids, labels = data.validation.padded(np.arange(60)), data.validation.labels
     said = trainer.logits(data.validation)
     encoder, expected = probabilities_of(said), probabilities_of(fit_stack(said, None, labels).logits(said))
@@ -99,13 +110,12 @@ def test_an_encoder_alone_is_kept_with_a_scale_and_a_shift(num_classes: int) -> 
 
     taught_by = LinearModel(np.zeros((64, 1), np.float32), np.zeros(1, np.float32), None)  # and refitted, as a run may have been told to
     validation = Validation(config, data, taught_by, taught_by)
-    loss, accuracy = validation.score(trainer)
+    (loss, accuracy), checkpoint = kept(validation, trainer)
     assert (loss, accuracy) == pytest.approx(mean_loss_and_accuracy(expected, labels))
     assert loss < mean_loss_and_accuracy(encoder, labels)[0]
-    kept = validation.checkpoint(trainer, EpochRecord(1, 0.0, 0.0, loss, accuracy, 0.0, 0.0, best=True))
-    np.testing.assert_allclose(forward.class_probabilities(token_ids, kept.weights, config), expected, atol=1e-5)
-    assert {weight.dtype for weight in kept.weights.values()} == {np.dtype(np.float32)}
-    assert kept.metrics == {
+    np.testing.assert_allclose(forward.class_probabilities(token_ids, checkpoint.weights, config), expected, atol=1e-5)
+    assert {weight.dtype for weight in checkpoint.weights.values()} == {np.dtype(np.float32)}
+    assert checkpoint.metrics == {
         "epoch": 1,
         "validation_accuracy": accuracy,
         "validation_loss": loss,
@@ -125,11 +135,8 @@ def test_classes_that_count_alike_do_so_in_the_shift(windows: list[int] | None, 
     answers = []
     for class_weights in ("none", "balanced"):
         weighed = config.model_copy(update={"training": config.training.model_copy(update={"class_weights": class_weights})})
-        trainer = NumpyTrainer(weighed, data)
-        judge = Validation(weighed, data, None if windows is None else nothing)
-        loss, accuracy = judge.score(trainer)
-        kept = judge.checkpoint(trainer, EpochRecord(1, 0.0, 0.0, loss, accuracy, 0.0, 0.0, best=True)).weights
-        answers.append(forward.class_probabilities(validation.padded(np.arange(60)), kept, config)[:, 1])
+        _, checkpoint = kept(Validation(weighed, data, None if windows is None else nothing), NumpyTrainer(weighed, data))
+        answers.append(forward.class_probabilities(validation.padded(np.arange(60)), checkpoint.weights, config)[:, 1])
     assert answers[0].max() < 0.4
     np.testing.assert_allclose(answers[1], 0.5, atol=1e-3)
 
@@ -137,30 +144,21 @@ def test_classes_that_count_alike_do_so_in_the_shift(windows: list[int] | None, 
 def test_logits_that_a_probability_cannot_tell_apart_are_judged_as_they_are_kept() -> None:
     """A probability of float32 ends at a logit of 16; some logits here are beyond."""
     config, data = a_config(None), some_data(2)
-    trainer = NumpyTrainer(config, data)
-    layer, *others = trainer.arrays()
-    trainer.set_arrays([30 * np.random.default_rng(1).normal(size=layer.shape).astype(np.float32), *others])
+    trainer = a_trainer(config, data, scale=30)
     assert np.abs(trainer.logits(data.validation)).max() > 50
-    validation = Validation(config, data, None)
-    scored = validation.score(trainer)
-    kept = validation.checkpoint(trainer, EpochRecord(1, 0.0, 0.0, *scored, 0.0, 0.0, best=True)).weights
-    answers = forward.class_probabilities(data.validation.padded(np.arange(60)), kept, config)
-    assert scored == pytest.approx(mean_loss_and_accuracy(answers, data.validation.labels), abs=1e-5)
+    score, checkpoint = kept(Validation(config, data, None), trainer)
+    answers = forward.class_probabilities(data.validation.padded(np.arange(60)), checkpoint.weights, config)
+    assert score == pytest.approx(mean_loss_and_accuracy(answers, data.validation.labels), abs=1e-5)
 
 
 def test_what_is_kept_is_not_what_is_scored(random_weights: Callable[..., Any]) -> None:
     """Scores that have learnt from the validation part would look better on it than they are."""
     config, data = a_config([]), some_data(3)
-    fitted = random_scores(random_weights(config, 2 + WORDS, 3), 3)
-    kept = LinearModel(2 * fitted.table, fitted.bias + 1, None)
-    trainer = NumpyTrainer(config, data)
-    validations = Validation(config, data, fitted), Validation(config, data, fitted, kept)
-    scored = [validation.score(trainer) for validation in validations]
-    assert scored[0] == scored[1]
-    record = EpochRecord(1, 0.0, 0.0, *scored[0], 0.0, 0.0, best=True)
-    alone, other = (validation.checkpoint(trainer, record) for validation in validations)
-    assert other.metrics == alone.metrics
-    np.testing.assert_array_equal(other.weights["linear/table"], kept.table)
+    fitted = random_linear_model(random_weights(config, 2 + WORDS, 3), 3)
+    refitted, trainer = LinearModel(2 * fitted.table, fitted.bias + 1, None), NumpyTrainer(config, data)
+    (score, alone), (other_score, other) = (kept(Validation(config, data, fitted, model), trainer) for model in (None, refitted))
+    assert (score, alone.metrics) == (other_score, other.metrics)
+    np.testing.assert_array_equal(other.weights["linear/table"], refitted.table)
     different = [path for path, weight in alone.weights.items() if not np.array_equal(weight, other.weights[path])]
     assert sorted(different) == ["classifier/bias", "linear/table"]
     linear_weight = alone.weights["classifier/kernel"][-3:].diagonal()
@@ -171,7 +169,7 @@ def test_scores_that_do_not_count_leave_the_encoder_as_it_is(random_weights: Cal
     config = a_config([3])
     encoder = random_weights(a_config(None), 2 + WORDS, 3)
     of_scores = random_weights(config, 2 + WORDS, 3)
-    fitted = random_scores(of_scores, 3)
+    fitted = random_linear_model(of_scores, 3)
     composed = compose(encoder, fitted, Stack(1.0, 0.0, np.zeros(3, np.float32)))
     token_ids = some_data(3).validation.padded(np.arange(60))
     np.testing.assert_allclose(
