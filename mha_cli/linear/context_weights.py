@@ -44,9 +44,7 @@ def learn_context_weights(
         ngrams: n-grams of these texts.
         logits_EU: logits of ``ngrams``, fitted on other texts.
         start: scale and bias of a text's logits if all context weights are zero.
-        linear: settings of the linear model.
         num_words: words with context weights of their own, W.
-        seed: seed of the order.
     """
     sums_PU, counts_P = _of_tokens(texts, ngrams, logits_EU)
     rng = np.random.default_rng(seed)

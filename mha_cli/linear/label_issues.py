@@ -128,10 +128,6 @@ def contradicted(probabilities_NC: Floats, labels_N: Ids) -> npt.NDArray[np.bool
 
     t_j = mean of p̂(j; x) over the texts x that are labelled j (eq. 2). A text x that is labelled i is counted in C[i][j] for the most
     probable j of those with p̂(j; x) ≥ t_j (eq. 1).
-
-    Args:
-        probabilities_NC: out-of-fold probabilities.
-        labels_N: class ids of the labels.
     """
     num_classes = probabilities_NC.shape[1]
     thresholds_C = np.array([probabilities_NC[labels_N == j, j].mean() if (labels_N == j).any() else np.inf for j in range(num_classes)])

@@ -21,13 +21,7 @@ EVERY = slice(None)
 
 
 class EpochInputs:
-    """The steps of every epoch.
-
-    Args:
-        config: settings of the run.
-        data: texts to learn from.
-        own: rows of a step that this worker reads.
-    """
+    """The steps of every epoch; ``own`` are the rows of a step that this worker reads."""
 
     def __init__(self, config: Config, data: PreparedData, own: slice = EVERY) -> None:
         self._config, self._data, self._own = config, data, own
@@ -70,11 +64,8 @@ class EpochPosition:
 
     Args:
         epoch: number of the epoch, from 1; 0 before the first.
-        step: steps done.
-        loss_sum: sum of the losses of the texts so far, in nats.
-        num_correct: right answers so far.
-        num_texts: texts so far.
-        seconds: time for these steps.
+        step: steps done; the other figures are sums over these.
+        loss_sum: sum of the losses of the texts, in nats.
     """
 
     epoch: int

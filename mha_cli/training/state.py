@@ -36,8 +36,6 @@ class StateSaver:
     """Saves the state now and then, at a small share of the time, and when the run is asked to stop.
 
     Args:
-        path: state file.
-        trainer: owner of the state.
         records: history, which grows as the run goes on.
         callbacks: they hear of every step, and may ask the run to stop.
     """

@@ -74,7 +74,6 @@ def tune(config: Config, study: Study, space: Space, data: PreparedData, callbac
     """Search until the study's budget is spent, then train the best settings in its run directory if they beat the recipe.
 
     Args:
-        config: settings of the run.
         study: trials so far; the first trial is trained to its end in any case.
         space: searched settings.
         data: texts for the trials, by ``trial_config``.
@@ -86,7 +85,7 @@ def tune(config: Config, study: Study, space: Space, data: PreparedData, callbac
     study.refuse_other_texts(fingerprint(data.config, data).hex())
     _search(config, study, _chooser(study, space, config.seed), space, data, callbacks)
     best, training = study.best, None
-    tuned = _keep(config, best, output / BEST)
+    tuned = _keep(config, best, output)
     if study.has_gained and not (output / METRICS).is_file():
         callbacks.note(f"training with the settings of trial {best.number}, as mha train does")
         again = prepare(tuned, dataclasses.replace(callbacks, note=lambda _: None))
@@ -170,7 +169,7 @@ def _search(config: Config, study: Study, chooser: optuna.Study, space: Space, d
         chooser.tell(trial, None if stopped else loss, TrialState.PRUNED if stopped else TrialState.COMPLETE)
         best = study.best
         if best is done:
-            _keep(config, best, study.output / BEST)
+            _keep(config, best, study.output)
         if record is not None:
             others = "" if best is done else f"; best so far: trial {best.number}, {best.loss:.4f}, {best.accuracy:.2%}"
             callbacks.note(f"{done}{others}")
@@ -207,10 +206,10 @@ def _try(
     return kept, False
 
 
-def _keep(config: Config, best: Trial, path: Path) -> Config:
+def _keep(config: Config, best: Trial, output: Path) -> Config:
     """Write the config with the best settings, and give it."""
     tuned = with_settings(config, best.settings, f"trial {best.number}")
-    with atomic_replace(path) as file:
+    with atomic_replace(output / BEST) as file:
         file.write(config_to_yaml(tuned).encode())
     return tuned
 

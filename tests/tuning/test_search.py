@@ -148,11 +148,6 @@ def test_settings_that_do_not_go_together_are_a_trial_stopped(tmp_path: Path) ->
     )
 
 
-def test_a_search_of_the_same_seed_comes_to_the_same(tmp_path: Path) -> None:
-    first, second = (tuned(tmp_path / name, trials=4) for name in ("first", "second"))
-    assert [(one.settings, one.loss) for one in first.trials] == [(one.settings, one.loss) for one in second.trials]
-
-
 # The budget
 
 
@@ -182,10 +177,8 @@ def test_no_trial_comes_twice_and_where_all_were_tried_the_search_ends(tmp_path:
 def test_a_finished_search_goes_on_for_a_larger_budget_only(tmp_path: Path) -> None:
     output = tmp_path / "run"
     tuned(output, trials=2)
-    message = f"--output {output}: its search is finished, with 2 trials; give more --minutes or --trials, or another folder"
-    with pytest.raises(MhaError) as raised:
+    with pytest.raises(MhaError, match="its search is finished, with 2 trials; give more --minutes or --trials, or another folder"):
         tuned(output, trials=2)
-    assert str(raised.value) == message
     before = trials_of(output)
     summary = tuned(output, trials=5)
     assert [trial.number for trial in summary.trials] == [0, 1, 2, 3, 4]
