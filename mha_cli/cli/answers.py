@@ -1,4 +1,4 @@
-"""How an answer is written: a line with tabs, a JSON line, a row of CSV or Parquet, a line on a terminal, or the record itself."""
+"""Writing answers: lines with tabs, JSON lines, rows of CSV or Parquet, lines on a terminal, or the records themselves."""
 
 from __future__ import annotations
 
@@ -33,13 +33,9 @@ Answered: TypeAlias = "tuple[int, Record, Prediction]"
 # What would break a line or a column, what a terminal would obey, and the backslash, so that what is escaped can be told apart.
 _ESCAPED = re.compile("[\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _BOLD, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
-MIN_TEXT_WIDTH = 10
-"""Columns that a text gets even on a narrow terminal."""
-MAX_FIELD_WIDTH = 40
+MIN_TEXT_WIDTH, MAX_FIELD_CHARACTERS = 10, 40
 GROUP_ROWS, GROUP_BYTES = 8_192, 1 << 25
 """Rows of a row group in Parquet, and bytes of their records: either ends it."""
-UNSURE = "unsure"
-"""Label on a terminal where no class is probable enough."""
 
 
 @contextmanager
@@ -81,16 +77,18 @@ def tab_line(choice: Choice, _number: int, record: Record, prediction: Predictio
 
 
 def terminal_line(choice: Choice, styles: bool, encoding: str, _number: int, record: Record, prediction: Prediction) -> bytes:
-    """The same columns, and then the beginning of the text and what is odd about it, in bold and dim if ``styles`` are wanted.
+    """The same columns, then the beginning of the text and its flags in words, in bold and dim if ``styles`` are wanted.
 
-    The line fits the terminal; where that is too narrow, the text gets ``MIN_TEXT_WIDTH`` columns all the same.
+    The line fits the terminal, but the text has at least ``MIN_TEXT_WIDTH`` columns.
     """
     columns = _class_columns(choice, prediction)
     if not columns[0]:
-        columns[:2] = UNSURE, f"{prediction.probability:.4f}"
-    columns += [printable(_as_text(value), MAX_FIELD_WIDTH) for value in record.fields]
-    notes = ", ".join(_notes(prediction))
-    note = f"({notes})" if notes else ""
+        columns[:2] = "unsure", f"{prediction.probability:.4f}"  # no class is probable enough
+    columns += [printable(_as_text(value), MAX_FIELD_CHARACTERS) for value in record.fields]
+    notes = ["no words"] * prediction.empty + ["no known word"] * prediction.all_unknown
+    if prediction.truncated:
+        notes.append(f"{prediction.num_read:,} of {prediction.num_tokens:,} tokens read")
+    note = f"({', '.join(notes)})" if notes else ""
     taken = len("\t".join([*columns, note]).expandtabs()) + 2
     text = _fitted(record.text, max(shutil.get_terminal_size().columns - taken, MIN_TEXT_WIDTH))
     if styles:
@@ -205,50 +203,31 @@ def styles_wanted() -> bool:
 
 def tab_cell(value: object) -> str:
     r"""A value in one column of one line: backslashes and control characters are escaped, ``\t``, ``\n``, ``\x1b``."""
-    text = _as_text(value)
-    if not _ESCAPED.search(text):
-        return text
-    return _ESCAPED.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    return _ESCAPED.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), _as_text(value))
 
 
 def _class_columns(choice: Choice, prediction: Prediction) -> list[str]:
-    """The answered classes and their probabilities, as text; two empty columns for each that is missing."""
-    cells = _class_cells(choice, prediction)
-    return [f"{cell:.4f}" if isinstance(cell, float) else tab_cell(cell) for cell in cells]
+    return [f"{cell:.4f}" if isinstance(cell, float) else tab_cell(cell) for cell in _class_cells(choice, prediction)]
 
 
 def _class_cells(choice: Choice, prediction: Prediction) -> list[str | float | None]:
-    """The classes that are answered with and their probabilities; None twice for each that is missing."""
+    """The answered classes and their probabilities; None twice for each that is missing."""
+    num_classes = len(prediction.probabilities)
     if choice.top_k is None:
         answer = choice.answer(prediction)
-        pairs = [] if answer is None else [(answer, prediction.probabilities[answer])]
-        num_pairs = 1
-    else:
-        pairs = choice.top(prediction)
-        num_classes = len(prediction.probabilities)
-        num_pairs = num_classes if choice.top_k == "all" else min(choice.top_k, num_classes)
-    cells: list[str | float | None] = [cell for pair in pairs for cell in pair]
+        return [None, None] if answer is None else [answer, prediction.probabilities[answer]]
+    cells: list[str | float | None] = [cell for pair in choice.top(prediction) for cell in pair]
+    num_pairs = num_classes if choice.top_k == "all" else min(choice.top_k, num_classes)
     return cells + [None] * (2 * num_pairs - len(cells))
 
 
-def _notes(prediction: Prediction) -> Iterator[str]:
-    """What is odd about a text, as ``Prediction.flags`` says it, in words for people."""
-    if prediction.empty:
-        yield "no words"
-    if prediction.all_unknown:
-        yield "no known word"
-    if prediction.truncated:
-        yield f"{prediction.num_read:,} of {prediction.num_tokens:,} tokens read"
-
-
 def _as_text(value: object) -> str:
-    """A field as text: a string is itself, null is empty, and anything else is JSON."""
     if isinstance(value, str):
         return value
     return "" if value is None else plain_json(value)
 
 
 def _fitted(text: str, width: int) -> str:
-    """The beginning of a text in one harmless line of so many columns at most."""
+    """The beginning of a text in one harmless line of ``width`` columns at most."""
     shown = printable(text[: 4 * width], 4 * width)  # some characters take no column of their own
     return shown if cell_len(shown) <= width else f"{set_cell_size(shown, width - 1)}…"

@@ -8,7 +8,7 @@ import signal
 import sys
 from typing import Annotated
 
-import typer
+from typer import Abort, Context, Exit, Option, Typer
 
 from mha_cli.cli.command import Group
 from mha_cli.cli.completion import join_words
@@ -19,7 +19,7 @@ from mha_cli.version import __version__
 
 OUT_OF_MEMORY = "out of memory; close other programs, or give fewer or shorter texts"
 
-app = typer.Typer(
+app = Typer(
     name="mha",
     cls=Group,
     help="Classify text with multi-head attention written from scratch.",
@@ -31,15 +31,15 @@ app = typer.Typer(
 )
 
 
-def _print_version(context: typer.Context, wanted: bool) -> None:
+def _print_version(context: Context, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:  # else a shell completes the line
         print(f"mha {__version__}")
-        raise typer.Exit
+        raise Exit
 
 
 @app.callback()
 def options(
-    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")] = False,
+    version: Annotated[bool, Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")] = False,
 ) -> None:
     """Classify text with multi-head attention written from scratch."""
 
@@ -57,7 +57,7 @@ def main() -> None:
         sys.stdout.flush()  # here, where a full disk or a reader that left can still be answered
     except MhaError as error:
         _fail(str(error), error.exit_code)
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, Abort):
         _fail("interrupted", EXIT_INTERRUPTED)
     except Exception as error:
         if hasattr(error, "format_message"):  # a usage error of the command-line parser
@@ -67,7 +67,11 @@ def main() -> None:
             command = getattr(getattr(error, "ctx", None), "command_path", "mha")
             _fail(f"{message}{_value_found(error)}{_dash_hint(error)}; see `{command} --help`", EXIT_USAGE)
         if isinstance(error, OSError) and error.errno in {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}:
-            _fail_to_write(error)
+            with open(os.devnull, "wb") as nowhere:
+                os.dup2(nowhere.fileno(), sys.stdout.fileno())  # what Python still holds would fail again at its end
+            if error.errno == errno.EPIPE:  # the reader has left
+                sys.exit(EXIT_FAILURE)
+            _fail(f"cannot write the output: {error.strerror}", EXIT_FAILURE)
         if out_of_memory(error):
             _fail(OUT_OF_MEMORY, EXIT_FAILURE)
         if os.environ.get("MHA_DEBUG") == "1":
@@ -80,21 +84,12 @@ def main() -> None:
         sys.exit(code)
 
 
-def _fail_to_write(error: OSError) -> None:
-    """Nothing more can be written to stdout: end in silence if its reader has left, else say why."""
-    with open(os.devnull, "wb") as nowhere:
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())  # what Python still holds would fail again at its end
-    if error.errno == errno.EPIPE:
-        sys.exit(EXIT_FAILURE)
-    _fail(f"cannot write the output: {error.strerror}", EXIT_FAILURE)
-
-
 def _dash_hint(error: Exception) -> str:
     """A hint for a text that is taken for an option; empty where an option was meant, or the command takes no text."""
-    if not hasattr(error, "possibilities") or error.possibilities:
-        return ""
     context = getattr(error, "ctx", None)
-    takes_texts = context is not None and any(parameter.name in {"text", "texts"} for parameter in context.command.params)
+    if context is None or getattr(error, "possibilities", True):
+        return ""
+    takes_texts = any(parameter.name in {"text", "texts"} for parameter in context.command.params)
     return "; put -- before a text that begins with a dash" if takes_texts else ""
 
 

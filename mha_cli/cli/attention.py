@@ -6,14 +6,13 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Context, Option
 
 from mha_cli.cli import options
 from mha_cli.cli.console import print_json
-from mha_cli.cli.inputs import model_and_text
+from mha_cli.cli.inputs import OneText, model_and_text
 from mha_cli.cli.output import refuse_output, refuse_picture, save_picture
 from mha_cli.errors import printable, shown_path
-from mha_cli.records.reader import Dialect
 
 EXAMPLES = """mha attention "The acting was dreadful, not superb."
 
@@ -25,23 +24,13 @@ mha attention --input review.txt --html attention.html"""
 
 
 def attention(
-    context: typer.Context,
-    text: Annotated[str | None, typer.Argument(help="The text to look into; - or nothing reads standard input.")] = None,
-    checkpoint: options.CheckpointOption = None,
-    given: options.OneInputOption = None,
-    form: options.FormatOption = None,
-    text_column: options.InputTextColumnOption = None,
-    encoding: options.EncodingOption = None,
-    no_quoting: options.NoQuotingOption = False,
-    record: options.RecordOption = None,
-    block: Annotated[int, typer.Option("--block", min=0, help="Encoder block, from 0.")] = 0,
-    head: Annotated[
-        int | None, typer.Option("--head", min=0, help="Head of the block, from 0.", show_default="the mean over all heads")
-    ] = None,
+    context: Context,
+    given: OneText,
+    reading: options.InputOptions,
+    block: Annotated[int, Option("--block", min=0, help="Encoder block, from 0.")] = 0,
+    head: Annotated[int | None, Option("--head", min=0, help="Head of the block, from 0.", show_default="the mean over all heads")] = None,
     html: options.HtmlOption = None,
-    png: Annotated[
-        Path | None, typer.Option("--png", help="Draw every head of the block, or that of --head, into this PNG, SVG or PDF file.")
-    ] = None,
+    png: Annotated[Path | None, Option("--png", help="Draw every head of the block, or --head, into this PNG, SVG or PDF.")] = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Show which words look at which, head by head.
@@ -53,13 +42,10 @@ def attention(
     from mha_cli.plots.figures import attention_figure
     from mha_cli.runtime.inspection import view_attention
 
-    if html is not None:
-        refuse_output("--html", html)
-    if png is not None:
-        refuse_picture(png, "--png")
-    dialect = Dialect(encoding, not no_quoting)
-    model, chosen = model_and_text(context, checkpoint, text, given, form, text_column, record, dialect)
-    view = view_attention(model, chosen)
+    refuse_output("--html", html)
+    refuse_picture(png, "--png")
+    model, text = model_and_text(context, given, reading)
+    view = view_attention(model, text)
     view.of(block, head)  # refused before anything is written
     if html is not None:
         write_attention_page(view, model, html)

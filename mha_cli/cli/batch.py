@@ -6,7 +6,7 @@ import sys
 from contextlib import closing
 from typing import Annotated, Literal
 
-import typer
+from typer import Argument, Exit, Option
 
 from mha_cli.cli import options
 from mha_cli.cli.console import print_json, print_line
@@ -15,7 +15,7 @@ from mha_cli.cli.options import exclusive
 from mha_cli.cli.output import ended_in_order
 from mha_cli.cli.progress import now_and_then, status
 from mha_cli.errors import EXIT_FAILURE, plural
-from mha_cli.records.reader import Dialect, shown_warnings
+from mha_cli.records.reader import shown_warnings
 from mha_cli.system.processor import prepare_to_compute
 
 EXAMPLES = """mha batch reviews --output labels
@@ -31,28 +31,19 @@ mha batch reviews --output labels --shard 3/8"""
 def batch(
     files: Annotated[
         list[str],
-        typer.Argument(
-            metavar="INPUT",
-            help="Files of texts, folders of them, or patterns such as 'part-*.csv.gz'; or URIs such as s3://bucket/folder.",
-        ),
+        Argument(metavar="INPUT", help="Files of texts, folders, patterns such as 'part-*.csv.gz', or URIs such as s3://bucket/folder."),
     ],
-    output: Annotated[str, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the parts, one per file; or a URI.")],
+    output: Annotated[str, Option("--output", "-o", metavar="FOLDER", help="Folder for the parts, one per file; or a URI.")],
     checkpoint: options.CheckpointOption = None,
-    address: Annotated[
-        str | None, typer.Option("--address", metavar="ADDRESS", help="Ray cluster to join.", show_default="none: this machine alone")
-    ] = None,
+    address: Annotated[str | None, Option("--address", help="Address of a Ray cluster.", show_default="this machine alone")] = None,
     workers: Annotated[
         int | None,
-        typer.Option(
-            "--workers", min=1, max=10_000, metavar="N", help="Processes that compute.", show_default="one per core; with --shard one"
-        ),
+        Option("--workers", min=1, max=10_000, metavar="N", help="Processes that compute.", show_default="one per core; with --shard one"),
     ] = None,
-    shard: Annotated[str | None, typer.Option("--shard", metavar="I/N", help="Classify every N-th file only, from the I-th on.")] = None,
-    form: options.FormatOption = None,
-    text_column: options.InputTextColumnOption = None,
-    encoding: options.EncodingOption = None,
-    no_quoting: options.NoQuotingOption = False,
-    output_format: Annotated[Literal["jsonl", "parquet"], typer.Option("--output-format", help="Format of the parts.")] = "jsonl",
+    shard: Annotated[str | None, Option("--shard", metavar="I/N", help="Classify every N-th file only, from the I-th on.")] = None,
+    *,
+    reading: options.InputOptions,
+    output_format: Annotated[Literal["jsonl", "parquet"], Option("--output-format", help="Format of the parts.")] = "jsonl",
     as_json: options.JsonOption = False,
 ) -> None:
     """Classify many files, on one machine or many: one output file (part) each, one row per text.
@@ -77,9 +68,9 @@ def batch(
         address=address,
         workers=workers,
         shard=shard,
-        form=form,
-        text_column=text_column,
-        dialect=Dialect(encoding, not no_quoting),
+        form=reading.form,
+        text_column=reading.text_column,
+        dialect=reading.dialect,
         part_format=output_format,
     )
     with ended_in_order(), status("looking for files") as callbacks, closing(made) as summaries:
@@ -103,4 +94,4 @@ def batch(
         speed = f"{plural(summary.texts, 'text')} in {summary.seconds:,.1f} s, {summary.rate:,.0f} texts/s"
         print_line(f"files: {parts}; rows: {rows}; {speed}")
     if summary.failed:
-        raise typer.Exit(EXIT_FAILURE)
+        raise Exit(EXIT_FAILURE)

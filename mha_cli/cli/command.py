@@ -6,7 +6,9 @@ Each command is imported when it is needed. Help pages can be read and pasted fr
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from importlib import import_module
+from inspect import Parameter, Signature, signature
 from typing import Any
 
 from typer.core import TyperArgument, TyperCommand, TyperGroup
@@ -45,8 +47,18 @@ class _HelpPage:
     epilog: str | None
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """All options and arguments, with ``--help``."""
-        return _described(super().get_params(ctx))  # type: ignore[misc]
+        """All options and arguments, without the types that Typer would show: ``<bool>`` behind a flag, ``<list[str]>``."""
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
+            if isinstance(parameter, TyperArgument):
+                setattr(parameter, "display_type_rich", lambda ctx: "")  # noqa: B010 (it is a method)
+            elif getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+            default = getattr(parameter, "show_default", None)
+            if isinstance(default, str):
+                parameter.help = f"{parameter.help} [dim]\\[default: {default}][/dim]"  # Typer would put brackets round it
+                parameter.show_default = False
+        return parameters
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help page, with its examples unchanged: Typer would break and pad their lines."""
@@ -103,19 +115,27 @@ def load_command(name: str) -> Any:
     """A whole command, from the module that is called like it."""
     name_in_python = name.replace("-", "_")
     module = import_module(f"mha_cli.cli.{name_in_python}")
-    info = CommandInfo(name, cls=Command, callback=getattr(module, name_in_python), epilog=f"[bold]Examples[/bold]\n\n{module.EXAMPLES}")
+    callback = _with_single_options(getattr(module, name_in_python))
+    info = CommandInfo(name, cls=Command, callback=callback, epilog=f"[bold]Examples[/bold]\n\n{module.EXAMPLES}")
     return get_command_from_info(info, pretty_exceptions_short=False, rich_markup_mode="rich")
 
 
-def _described(parameters: list[Any]) -> list[Any]:
-    """The parameters, without what Typer would show of their types: ``<bool>`` behind a flag, which takes no value, ``<list[str]>``."""
-    for parameter in parameters:
-        if isinstance(parameter, TyperArgument):
-            setattr(parameter, "display_type_rich", lambda ctx: "")  # noqa: B010 (it is a method)
-        elif getattr(parameter, "is_flag", False):
-            parameter.metavar = ""
-        default = getattr(parameter, "show_default", None)
-        if isinstance(default, str):
-            parameter.help = f"{parameter.help} [dim]\\[default: {default}][/dim]"  # Typer would put brackets round it
-            parameter.show_default = False
-    return parameters
+def _with_single_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The same command, which takes the fields of its dataclasses as single options: Typer knows no others."""
+    parameters, groups = list[Parameter](), dict[str, Any]()
+    for parameter in signature(command, eval_str=True).parameters.values():
+        kind = parameter.annotation
+        if hasattr(kind, "__dataclass_fields__"):
+            groups[parameter.name] = kind
+            parameters += signature(kind, eval_str=True).parameters.values()
+        else:
+            parameters.append(parameter)
+
+    @functools.wraps(command)
+    def call(**values: Any) -> None:
+        for name, group in groups.items():
+            values[name] = group(**{field: values.pop(field) for field in group.__dataclass_fields__})
+        command(**values)
+
+    call.__signature__ = Signature([one.replace(kind=Parameter.KEYWORD_ONLY) for one in parameters])  # type: ignore[attr-defined]
+    return call

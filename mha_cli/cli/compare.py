@@ -5,17 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from mha_cli.checkpoint.runs import checkpoint_in
 from mha_cli.cli import options, render
 from mha_cli.cli.completion import checkpoints_like
 from mha_cli.cli.console import print_json
-from mha_cli.cli.data_option import data_section
+from mha_cli.cli.data_option import DataOptions
 from mha_cli.cli.output import refuse_picture, save_picture
 from mha_cli.cli.progress import status
 from mha_cli.errors import MhaError
-from mha_cli.records.reader import Dialect
 from mha_cli.system.processor import prepare_to_compute
 
 EXAMPLES = """mha compare runs/imdb runs/imdb-fast
@@ -25,16 +24,10 @@ mha compare runs/book runs/imdb runs/imdb-fast --data films.csv \\
 
 
 def compare(
-    checkpoints: Annotated[
-        list[Path], typer.Argument(help="Checkpoints, or run directories; the first is the one to beat.", autocompletion=checkpoints_like)
-    ],
-    data: options.DataOption = None,
+    checkpoints: Annotated[list[Path], Argument(help="Checkpoints or run directories; baseline first.", autocompletion=checkpoints_like)],
+    given: DataOptions,
     split: options.SplitOption = None,
-    text_column: options.TextColumnOption = None,
-    label_column: options.LabelColumnOption = None,
-    encoding: options.EncodingOption = None,
-    no_quoting: options.NoQuotingOption = False,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the bootstrap intervals.")] = 0,
+    seed: Annotated[int, Option("--seed", min=0, help="Seed of the bootstrap intervals.")] = 0,
     plot: options.PlotOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -50,10 +43,9 @@ def compare(
     paths = [checkpoint_in(path) for path in checkpoints]
     if len({path.absolute() for path in paths}) < max(2, len(paths)):
         raise MhaError("compare takes two checkpoints or more, each of them once", "see `mha compare --help` for examples")
-    if plot is not None:
-        refuse_picture(plot)
+    refuse_picture(plot)
     models = [read_checkpoint(path) for path in paths]
-    section = data_section(data, paths[0], models[0].config, text_column, label_column, Dialect(encoding, not no_quoting))
+    section = given.section(paths[0], models[0].config)
     with status("reading") as callbacks:
         labelled = same_texts(models, section, split, callbacks)
         from mha_cli.analysis.comparison import compare_models

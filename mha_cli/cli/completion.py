@@ -9,7 +9,7 @@ import glob
 import json
 import os
 import shlex
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator
 from itertools import pairwise
 from types import NoneType
 from typing import Literal, get_args, get_origin
@@ -20,8 +20,9 @@ BROKEN_OFF = "_MHA_BROKEN_OFF"
 """Environment variable for what bash has broken off the current word: all up to a = sign."""
 
 
-def join_words(environment: MutableMapping[str, str] = os.environ) -> None:
-    """Undo that bash breaks words at = signs, where it asks what to complete; the current word is then what stands behind the last one."""
+def join_words() -> None:
+    """Undo that bash breaks words at = signs when it asks what to complete; the current word is then what follows the last one."""
+    environment = os.environ
     if environment.get("_MHA_COMPLETE") != "complete_bash":
         return
     number = int(environment["COMP_CWORD"])

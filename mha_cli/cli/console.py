@@ -23,14 +23,9 @@ def stdout_console() -> Console:
 
 
 def table(words: Sequence[str], figures: Sequence[str], rows: Iterable[Sequence[str]], title: str = "", **style: Any) -> Table:
-    """A table whose title and cells may come from outside.
+    """A table of columns of words, on the left and folded, and columns of figures, on the right.
 
-    Args:
-        words: headings of the columns of words, which are set left and folded.
-        figures: headings of the columns of figures, which are set right.
-        rows: cells of every row.
-        title: title; empty for none.
-        style: further arguments of Rich's ``Table``.
+    Title and cells may come from outside; ``style`` is for Rich's ``Table``.
     """
     made = Table(title=Text("\n".join(printable(line, 200) for line in title.split("\n"))) if title else None, **style)
     for heading in words:

@@ -4,50 +4,64 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option
 
 from mha_cli.checkpoint.runs import is_own
-from mha_cli.cli.options import goes_with
+from mha_cli.cli.options import EncodingOption, NoQuotingOption, column_option, goes_with
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import FilesData, SampleData
 from mha_cli.errors import MhaError, printable, shown_path
-from mha_cli.records.reader import USUAL, Dialect
 
 if TYPE_CHECKING:
     from mha_cli.config.settings import Config
     from mha_cli.data.sources import DataSection
 
 
-def data_section(
-    data: Sequence[str] | None,
-    checkpoint: Path,
-    trained_on: Config,
-    text_column: str | None,
-    label_column: str | None,
-    dialect: Dialect = USUAL,
-) -> DataSection:
-    """The data of --data, else of the checkpoint's config; columns, encoding and quoting are by default as in training."""
-    trained = trained_on.data
-    if data is None and not is_own(checkpoint, trained_on):
-        left = f"no config.yaml beside it agrees, so the data that it names is left alone: {_named(trained)}"
-        raise MhaError(f"{shown_path(checkpoint)}: {left}", "say with --data what to read")
-    section: DataSection = trained if data is None else _given_section(data)
-    # So that the validation part of the training data is the one held out, however these are named.
-    section = section.model_copy(update={"validation": trained.validation, "validation_share": trained.validation_share})
-    if isinstance(section, FilesData):
-        known = trained if isinstance(trained, FilesData) else section
-        columns = {"text_column": text_column or known.text_column, "label_column": label_column or known.label_column}
-        read_as = {"encoding": dialect.encoding or known.encoding, "quoting": dialect.quoting and known.quoting}
-        return section.model_copy(update={**columns, **read_as, "test_share": known.test_share})
-    goes_with(
-        f"files, not with {_named(section)}",
-        text_column=text_column,
-        label_column=label_column,
-        encoding=dialect.encoding,
-        no_quoting=not dialect.quoting,
-    )
-    return section
+@dataclass(frozen=True)
+class DataOptions:
+    """--data, and how its files are read."""
+
+    data: Annotated[
+        list[str] | None,
+        Option(
+            "--data",
+            metavar="SOURCE",
+            help="Labelled texts: a file (CSV, TSV, JSONL, fastText, Parquet), files such as 'part-*.csv' (again for further ones), a "
+            "folder with one sub-folder per class, [bold]sample[/bold], or [bold]tfds:NAME[/bold]. By default, the evaluation of a run of "
+            "your own takes the data that its config names.",
+        ),
+    ] = None
+    text_column: Annotated[str | None, column_option("text", "--data", "as in training, else guessed")] = None
+    label_column: Annotated[str | None, column_option("label", "--data", "as in training, else guessed")] = None
+    encoding: EncodingOption = None
+    no_quoting: NoQuotingOption = False
+
+    def refuse_without_data(self) -> None:
+        """Refuse the other options where there is no --data."""
+        if self.data is None:
+            goes_with("--data", **asdict(self))
+
+    def section(self, checkpoint: Path, trained_on: Config) -> DataSection:
+        """The data of --data, else of the checkpoint's config; columns, encoding and quoting are by default as in training."""
+        trained = trained_on.data
+        if self.data is None and not is_own(checkpoint, trained_on):
+            left = f"no config.yaml beside it agrees, so the data that it names is left alone: {_named(trained)}"
+            raise MhaError(f"{shown_path(checkpoint)}: {left}", "say with --data what to read")
+        section: DataSection = trained if self.data is None else _given_section(self.data)
+        # So that the validation part of the training data is the one held out, however these are named.
+        section = section.model_copy(update={"validation": trained.validation, "validation_share": trained.validation_share})
+        if isinstance(section, FilesData):
+            known = trained if isinstance(trained, FilesData) else section
+            names = ("text_column", "label_column", "encoding")
+            read_as = {name: getattr(self, name) or getattr(known, name) for name in names}
+            read_as |= {"quoting": known.quoting and not self.no_quoting, "test_share": known.test_share}
+            return section.model_copy(update=read_as)
+        goes_with(f"files, not with {_named(section)}", **(asdict(self) | {"data": None}))
+        return section
 
 
 def _given_section(data: Sequence[str]) -> DataSection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 from collections.abc import Iterator, Mapping
@@ -9,19 +10,18 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument
 
 from mha_cli.checkpoint.runs import CHECKPOINT, CHECKPOINT_VARIABLE, PACKAGED, RUNS, checkpoint_in
 from mha_cli.cli.completion import checkpoints_like
 from mha_cli.cli.console import print_figures, print_json
 from mha_cli.cli.options import JsonOption
 from mha_cli.errors import listed, plural
-from mha_cli.system.memory import machine_memory, memory_limit
+from mha_cli.system.memory import ROOT, machine_memory, memory_limit
 from mha_cli.version import __version__
 
 PACKAGES = ("tensorflow", "keras", "numpy", "openvino")
-MOST_CLASSES = 10
-"""Names of classes that are shown."""
+SHOWN_CLASSES = 10
 
 EXAMPLES = """mha doctor
 
@@ -29,10 +29,7 @@ mha doctor runs/imdb/checkpoint.keras --json"""
 
 
 def doctor(
-    checkpoint: Annotated[
-        Path | None,
-        typer.Argument(help="A checkpoint to check, or its run directory; it is read and not used.", autocompletion=checkpoints_like),
-    ] = None,
+    checkpoint: Annotated[Path | None, Argument(help="Checkpoint to check, or its run directory.", autocompletion=checkpoints_like)] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show versions, the machine, and where mha looks for data and checkpoints; check a checkpoint.
@@ -50,13 +47,12 @@ def doctor(
         print_figures("Checkpoint, in order", _checkpoint(found["checkpoint"]))
 
 
-def diagnose(checkpoint: Path | None = None, root: Path = Path("/"), environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
+def diagnose(checkpoint: Path | None = None, root: Path = ROOT) -> dict[str, Any]:
     """The facts, by the names of docs/doctor.md.
 
     Args:
-        checkpoint: file to check.
+        checkpoint: file to check, or its run directory.
         root: folder of the file system that holds ``proc`` and ``sys``.
-        environment: environment variables.
     """
     from mha_cli.runtime.engine import usual_engine
     from mha_cli.system.processor import available_cores, bfloat16_features
@@ -71,27 +67,25 @@ def diagnose(checkpoint: Path | None = None, root: Path = Path("/"), environment
         "memory_bytes": memory.get("MemTotal"),
         "memory_available_bytes": memory.get("MemAvailable"),
         "memory_limit_bytes": memory_limit(root),
-        "places": _places(environment),
+        "places": _places(),
         "checkpoint": report,
     }
 
 
 def check_checkpoint(path: Path) -> dict[str, Any]:
     """Facts of a checkpoint, which is read as by every command."""
-    import hashlib
-
     from mha_cli.checkpoint.archive import MAX_FILE_BYTES, open_regular
     from mha_cli.checkpoint.file import FORMAT_VERSION, read_checkpoint
 
     path = checkpoint_in(path)
     checkpoint = read_checkpoint(path)
     with open_regular(path, MAX_FILE_BYTES) as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-        size = os.fstat(file.fileno()).st_size
+        digest = hashlib.file_digest(file, "sha256")
+        size = file.tell()
     return {
         "path": str(path),
         "bytes": size,
-        "sha256": digest,
+        "sha256": digest.hexdigest(),
         "format": FORMAT_VERSION,
         "class_names": checkpoint.class_names,
         "vocabulary_size": len(checkpoint.vocabulary),
@@ -111,9 +105,9 @@ def machine(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "cores", f"{found['cores']}"
     yield "long inputs", found["engine"]
     yield "bfloat16", ", ".join(found["bfloat16"]) or "no"
-    yield "memory", _gigabytes(found["memory_bytes"])
-    yield "memory available", _gigabytes(found["memory_available_bytes"])
-    yield "memory limit", _gigabytes(found["memory_limit_bytes"], "none")
+    for name, otherwise in (("memory", "unknown"), ("memory available", "unknown"), ("memory limit", "none")):
+        size = found[f"{name.replace(' ', '_')}_bytes"]
+        yield name, otherwise if size is None else f"{size / 1e9:,.1f} GB"
 
 
 def _version(package: str) -> str | None:
@@ -123,11 +117,11 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _places(environment: Mapping[str, str]) -> list[dict[str, Any]]:
+def _places() -> list[dict[str, Any]]:
     """Paths of data and checkpoints; ``named_by`` is an environment variable or ``default``."""
     from mha_cli.data.tfds import DEFAULT_DATA_DIR
 
-    data_dir, checkpoint = environment.get("TFDS_DATA_DIR"), environment.get(CHECKPOINT_VARIABLE) or None
+    data_dir, checkpoint = os.environ.get("TFDS_DATA_DIR"), os.environ.get(CHECKPOINT_VARIABLE) or None
     data = os.path.expanduser(data_dir or DEFAULT_DATA_DIR)
     try:
         runs = str(RUNS.absolute())
@@ -146,9 +140,8 @@ def _places(environment: Mapping[str, str]) -> list[dict[str, Any]]:
 def _place(place: Mapping[str, Any]) -> tuple[str, str]:
     if place["path"] is None:
         return place["what"], f"${place['named_by']} is not set"
-    found = "exists" if place["exists"] else "does not exist"
-    if place["exists"] and place["checkpoints"] is not None:
-        found = plural(place["checkpoints"], "checkpoint")
+    number = place["checkpoints"]
+    found = "does not exist" if not place["exists"] else "exists" if number is None else plural(number, "checkpoint")
     named = "" if place["named_by"] == "default" else f"${place['named_by']}, "
     return place["what"], f"{place['path']} ({named}{found})"
 
@@ -158,14 +151,10 @@ def _checkpoint(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "size", f"{report['bytes']:,} bytes"
     yield "SHA-256", report["sha256"]
     yield "format", f"{report['format']}"
-    yield "classes", f"{len(report['class_names']):,}: {listed(report['class_names'], MOST_CLASSES)}"
+    yield "classes", f"{len(report['class_names']):,}: {listed(report['class_names'], SHOWN_CLASSES)}"
     yield "vocabulary", f"{report['vocabulary_size']:,} ids"
     yield "weights", f"{report['num_weights']:,}"
     for name, value in report["metrics"].items():
         yield name.replace("_", " "), f"{value:.6g}"
     if thresholds := report["thresholds"]:
-        yield "thresholds", listed([f"{name} {value:.4f}" for name, value in thresholds.items()], MOST_CLASSES)
-
-
-def _gigabytes(size: int | None, otherwise: str = "unknown") -> str:
-    return otherwise if size is None else f"{size / 1e9:,.1f} GB"
+        yield "thresholds", listed([f"{name} {value:.4f}" for name, value in thresholds.items()], SHOWN_CLASSES)

@@ -7,17 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
-import typer
+from typer import Option
 
 from mha_cli.checkpoint.runs import checkpoint_in
 from mha_cli.cli import options, render
 from mha_cli.cli.console import print_json
-from mha_cli.cli.data_option import data_section
+from mha_cli.cli.data_option import DataOptions
 from mha_cli.cli.options import goes_with
 from mha_cli.cli.output import ended_in_order, refuse_output
 from mha_cli.cli.progress import status
 from mha_cli.errors import MhaError, printable
-from mha_cli.records.reader import Dialect
 from mha_cli.system.processor import prepare_to_compute
 
 if TYPE_CHECKING:
@@ -36,30 +35,15 @@ mha evaluate runs/sample --find-threshold precision=0.95 \\
 
 def evaluate(
     checkpoint: options.CheckpointArgument,
-    data: options.DataOption = None,
+    given: DataOptions,
     split: Annotated[
         str | None, options.split_option("test; with --find-threshold and no --data validation, if no part of the model has learnt from it")
     ] = None,
-    text_column: options.TextColumnOption = None,
-    label_column: options.LabelColumnOption = None,
-    encoding: options.EncodingOption = None,
-    no_quoting: options.NoQuotingOption = False,
     find_threshold: Annotated[
-        str | None,
-        typer.Option(
-            "--find-threshold",
-            metavar="MEASURE=P",
-            help="Find for each class the probability from which on its answers have such a [bold]precision[/bold] or "
-            "[bold]recall[/bold] on these texts.",
-        ),
+        str | None, Option("--find-threshold", metavar="MEASURE=P", help="Find each class's threshold for a precision or recall of P.")
     ] = None,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Where to write a checkpoint with these thresholds: a new file, or the scored checkpoint or its run directory.",
-        ),
+        Path | None, options.output_option("Checkpoint to write, with these thresholds: a new one, or the one that is scored.")
     ] = None,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -77,19 +61,17 @@ def evaluate(
     if output is not None:
         output = checkpoint_in(output)
         refuse_output("--output", output, new=not (os.path.exists(output) and output.samefile(path)))
-    section = data_section(data, path, model.config, text_column, label_column, Dialect(encoding, not no_quoting))
-    if target and data is None and split is None and not model.config.learns_from_validation:
+    section = given.section(path, model.config)
+    if target and given.data is None and split is None and not model.config.learns_from_validation:
         split = "validation"  # so that the test part says what they come to
     with ended_in_order(), status("reading") as callbacks:
         labelled = labelled_texts(model, section, split, callbacks, unseen=target is not None)
         from mha_cli.analysis.evaluation import evaluate as score
 
         evaluation = score(model, labelled, callbacks, target)
-        if data is None and split is None and model.config.learns_from_validation and (target or model.thresholds):
-            chosen = "are chosen" if target else "may have been chosen"
-            callbacks.note(
-                f"the thresholds {chosen} on these texts, so their precision and recall are optimistic; --data FILE scores others"
-            )
+        if given.data is None and split is None and model.config.learns_from_validation and (target or model.thresholds):
+            chosen = "the thresholds are chosen" if target else "the thresholds may have been chosen"
+            callbacks.note(f"{chosen} on these texts, so their precision and recall are optimistic; --data FILE scores others")
         if output is not None:
             thresholds = {one.name: one.threshold for one in evaluation.thresholds}
             write_checkpoint(output, replace(model, thresholds=thresholds), small=not model.keras_config)

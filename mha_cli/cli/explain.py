@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
-import typer
+from typer import Context, Option
 
 from mha_cli.cli import options
 from mha_cli.cli.console import print_json
-from mha_cli.cli.inputs import model_and_text
+from mha_cli.cli.inputs import OneText, model_and_text
 from mha_cli.cli.output import refuse_output
 from mha_cli.cli.progress import status
-from mha_cli.records.reader import Dialect
 
 EXAMPLES = """mha explain "I expected the plot to be dreadful, and it was superb."
 
@@ -23,16 +22,10 @@ mha explain --input reviews.csv --record 3 --text-column review"""
 
 
 def explain(
-    context: typer.Context,
-    text: Annotated[str | None, typer.Argument(help="The text to explain; - or nothing reads standard input.")] = None,
-    checkpoint: options.CheckpointOption = None,
-    given: options.OneInputOption = None,
-    form: options.FormatOption = None,
-    text_column: options.InputTextColumnOption = None,
-    encoding: options.EncodingOption = None,
-    no_quoting: options.NoQuotingOption = False,
-    record: options.RecordOption = None,
-    gradients: Annotated[bool, typer.Option("--gradients", help="Add integrated gradients; this starts TensorFlow.")] = False,
+    context: Context,
+    given: OneText,
+    reading: options.InputOptions,
+    gradients: Annotated[bool, Option("--gradients", help="Add integrated gradients; this starts TensorFlow.")] = False,
     html: options.HtmlOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -46,11 +39,9 @@ def explain(
     from mha_cli.pages.inspection import write_explanation_page
     from mha_cli.runtime.inspection import explain as explain_text
 
-    if html is not None:
-        refuse_output("--html", html)
-    dialect = Dialect(encoding, not no_quoting)
-    model, chosen = model_and_text(context, checkpoint, text, given, form, text_column, record, dialect)
-    explanation = explain_text(model, chosen)
+    refuse_output("--html", html)
+    model, text = model_and_text(context, given, reading)
+    explanation = explain_text(model, text)
     if gradients:
         with status("starting TensorFlow"):
             from mha_cli.analysis.inside.attribution import integrated_gradients

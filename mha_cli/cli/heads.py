@@ -6,17 +6,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from mha_cli.checkpoint.runs import checkpoint_in, is_own
 from mha_cli.cli import options
 from mha_cli.cli.console import print_json
-from mha_cli.cli.data_option import data_section
+from mha_cli.cli.data_option import DataOptions
 from mha_cli.cli.options import goes_with
 from mha_cli.cli.output import refuse_output, refuse_picture, save_picture
 from mha_cli.cli.progress import training_progress
 from mha_cli.errors import MhaError, plural
-from mha_cli.records.reader import Dialect
 
 EXAMPLES = """mha heads runs/imdb --plot heads.png
 
@@ -25,20 +24,12 @@ mha heads runs/sample --prune 2 --output runs/sample/pruned.keras --retrain 1"""
 
 def heads(
     checkpoint: options.CheckpointArgument,
-    data: options.DataOption = None,
+    given: DataOptions,
     split: Annotated[str | None, options.split_option("validation; of --data its test split")] = None,
-    text_column: options.TextColumnOption = None,
-    label_column: options.LabelColumnOption = None,
-    encoding: options.EncodingOption = None,
-    no_quoting: options.NoQuotingOption = False,
-    max_texts: Annotated[
-        int | None, typer.Option("--max-texts", min=1, help="Measure on a random part of this size.", show_default="all")
-    ] = None,
-    prune: Annotated[
-        int | None, typer.Option("--prune", min=1, metavar="K", help="Remove the K least important heads from the weight matrices.")
-    ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File of the pruned checkpoint.")] = None,
-    retrain: Annotated[int, typer.Option("--retrain", min=0, metavar="EPOCHS", help="Train the pruned model further.")] = 0,
+    max_texts: options.MaxTextsOption = None,
+    prune: Annotated[int | None, Option("--prune", min=1, metavar="K", help="Remove the K least important heads.")] = None,
+    output: Annotated[Path | None, options.output_option("File of the pruned checkpoint.")] = None,
+    retrain: Annotated[int, Option("--retrain", min=0, metavar="EPOCHS", help="Train the pruned model further.")] = 0,
     plot: options.PlotOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -55,22 +46,17 @@ def heads(
     from mha_cli.data.preparation import labelled_texts
     from mha_cli.plots.figures import heads_figure
 
-    if output is not None:
-        refuse_output("--output", output, new=True)
-    if plot is not None:
-        refuse_picture(plot)
+    refuse_output("--output", output, new=True)
+    refuse_picture(plot)
     path = checkpoint_in(checkpoint)
     model = read_checkpoint(path)
-    settings = model.config.model
-    most = sum(settings.heads) - settings.num_blocks
-    if prune is not None and prune > most:
-        raise MhaError(
-            f"--prune {prune}: the model has {plural(sum(settings.heads), 'head')} in {plural(settings.num_blocks, 'block')}",
-            f"at most {most} can be removed, since every block keeps one",
-        )
-    section = data_section(data, path, model.config, text_column, label_column, Dialect(encoding, not no_quoting))
+    num_heads, num_blocks = sum(model.config.model.heads), model.config.model.num_blocks
+    if prune is not None and prune > num_heads - num_blocks:
+        message = f"--prune {prune}: the model has {plural(num_heads, 'head')} in {plural(num_blocks, 'block')}"
+        raise MhaError(message, f"at most {num_heads - num_blocks} can be removed, since every block keeps one")
+    section = given.section(path, model.config)
     learnt_from = model.config.data if is_own(path, model.config) else section
-    if data is None and split is None:
+    if given.data is None and split is None:
         split = "validation"  # heads are chosen by it, which the test split is not there for
     with training_progress() as callbacks:
         labelled = labelled_texts(model, section, split, callbacks)

@@ -6,9 +6,9 @@ import os
 import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from mha_cli.cli import options
 from mha_cli.cli.console import print_figures, print_json, print_line
@@ -18,11 +18,7 @@ from mha_cli.cli.render import figure_rows, layout_rows
 from mha_cli.config.recipes import find_config, name_of_data
 from mha_cli.data.new_config import new_config, test_part, test_share
 from mha_cli.errors import MhaError, listed, shown_path
-from mha_cli.records.reader import Dialect
 from mha_cli.system.whole_files import atomic_write
-
-if TYPE_CHECKING:
-    from mha_cli.data.profile import DataProfile
 
 EXAMPLES = """mha init reviews.csv
 
@@ -35,19 +31,14 @@ mha init "part-*.jsonl" --text-column text.body --json"""
 def init(
     files: Annotated[
         list[str],
-        typer.Argument(
-            metavar="FILE",
-            help="Labelled texts to train on: files (CSV, TSV, JSONL, fastText, Parquet), or folders with one sub-folder per class.",
+        Argument(
+            metavar="FILE", help="Labelled texts: CSV, TSV, JSONL, fastText or Parquet files, or folders with one sub-folder per class."
         ),
     ],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Config to write.", show_default="the name of the data, .yaml")
-    ] = None,
-    text_column: options.GuessedTextColumnOption = None,
-    label_column: options.GuessedLabelColumnOption = None,
-    encoding: options.EncodingOption = None,
-    no_quoting: options.NoQuotingOption = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing config.")] = False,
+    output: Annotated[Path | None, options.output_option("Config to write.", "the name of the data, .yaml", "FILE")] = None,
+    *,
+    reading: options.LabelledFileOptions,
+    force: Annotated[bool, Option("--force", help="Overwrite an existing config.")] = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Describe labelled texts, and write a config to train on them."""
@@ -58,22 +49,18 @@ def init(
         raise MhaError(f"{shown_path(path)}: exists", "name another file with --output, or write over it with --force")
     refuse_output("--output", path)
     with status("reading") as callbacks:
-        profile = profile_data(files, text_column, label_column, callbacks, Dialect(encoding, not no_quoting))
+        profile = profile_data(files, reading.text_column, reading.label_column, callbacks, reading.dialect)
     config = new_config(profile, find_config("text"))
     with atomic_write(path) as file:
         file.write(config.encode())
     if as_json:
         found = asdict(profile)
-        figures, _ = found.pop("texts"), found.pop("dialect")
-        read_as = profile.dialect._asdict()
+        figures, read_as = found.pop("texts"), profile.dialect._asdict()
+        del found["dialect"]
         print_json({"config": str(path), "test_share": test_share(profile), **found, **read_as, **figures})
-    else:
-        _print(profile, path, test_part(profile))
-
-
-def _print(profile: DataProfile, config: Path, test_part: str) -> None:
+        return
     where = f" in {profile.num_files:,} files" if profile.num_files > 1 else ""
-    rows = [*layout_rows(profile.layout), *figure_rows(profile.texts, where), ("test part", test_part)]
+    rows = [*layout_rows(profile.layout), *figure_rows(profile.texts, where), ("test part", test_part(profile))]
     print_figures(listed(profile.data, 1), rows)
-    print_line(f"written: {config}")
-    print_line(f"next: {shlex.join(['mha', 'train', '--config', str(config)])}")
+    print_line(f"written: {path}")
+    print_line(f"next: {shlex.join(['mha', 'train', '--config', str(path)])}")

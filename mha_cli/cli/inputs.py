@@ -8,21 +8,20 @@ import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Context, Exit, Option
 
-from mha_cli.cli.options import exclusive, refuse_reading_options
+from mha_cli.cli import options
 from mha_cli.errors import EXIT_USAGE, MhaError, plural, printable, shown_path
-from mha_cli.records.reader import Dialect
 from mha_cli.records.readers import EXTENSIONS, extension_of
 from mha_cli.runtime.inputs import STANDARD_INPUT, format_of, read_inputs, shown_name
 
 if TYPE_CHECKING:
     from mha_cli.checkpoint.file import Checkpoint
-    from mha_cli.records.readers import Format
 
 MAX_CHARACTERS = 4_000_000
 """Of a text in several lines, more than a long novel has: what has no end must not fill the memory."""
@@ -75,14 +74,14 @@ def look_at_names(texts: Sequence[str]) -> None:
             return
 
 
-def refuse_no_text(context: typer.Context) -> None:
+def refuse_no_text(context: Context) -> None:
     """Refuse to wait for texts where none can come: on a terminal with the command's help, since nobody has typed one yet."""
     if sys.stdin is None:
         raise MhaError("no text: standard input is closed", f"give one; see `{context.command_path} --help`")
     if sys.stdin.isatty():
         with redirect_stdout(sys.stderr):  # stdout may be a file that results were meant for
             print(context.get_help())
-        raise typer.Exit(EXIT_USAGE)
+        raise Exit(EXIT_USAGE)
 
 
 def standard_input() -> int:
@@ -90,37 +89,43 @@ def standard_input() -> int:
     return 0 if sys.stdin is None else sys.stdin.fileno()
 
 
-def model_and_text(
-    context: typer.Context,
-    checkpoint: Path | None,
-    text: str | None,
-    path: Path | None,
-    form: Format | None,
-    text_column: str | None,
-    number: int | None,
-    dialect: Dialect,
-) -> tuple[Checkpoint, str]:
+@dataclass(frozen=True)
+class OneText:
+    """A model, and the one text that it is to read."""
+
+    text: Annotated[str | None, Argument(help="The text to look into; - or nothing reads standard input.")] = None
+    checkpoint: options.CheckpointOption = None
+    path: Annotated[Path | None, Option("--input", "-i", metavar="FILE", help="File to read, plain or gzipped, or -.")] = None
+    record: Annotated[
+        int | None,
+        Option(
+            "--record", min=1, metavar="N", help="Number of the text in the input, from 1.", show_default="plain lines: all as one text"
+        ),
+    ] = None
+
+
+def model_and_text(context: Context, given: OneText, reading: options.InputOptions) -> tuple[Checkpoint, str]:
     """The model and the one text to look into, from the command line, a file or standard input.
 
-    All plain lines are one text, since a text may have paragraphs; a record of a table also is one. ``number`` chooses a line or a record.
+    All plain lines are one text, which may have paragraphs; a record of a table also is one. ``record`` chooses a line or a record.
     """
-    if text is None and path is None:
+    if given.text is None and given.path is None:
         refuse_no_text(context)
-    exclusive(str(context.info_name), text=text is not None, input=path)
-    if text is not None and text != STANDARD_INPUT:
-        refuse_reading_options(form, text_column, dialect, number)
-        look_at_names([text])
-        return load_checkpoint(checkpoint)[0], decodable(text)
-    model, source = load_checkpoint(checkpoint)[0], str(path or STANDARD_INPUT)
-    records = read_inputs([source], form, text_column, (), model.text_column, standard_input(), dialect)
+    options.exclusive(str(context.info_name), text=given.text is not None, input=given.path)
+    if given.text is not None and given.text != STANDARD_INPUT:
+        reading.refuse(record=given.record)
+        look_at_names([given.text])
+        return load_checkpoint(given.checkpoint)[0], decodable(given.text)
+    model, source = load_checkpoint(given.checkpoint)[0], str(given.path or STANDARD_INPUT)
+    records = read_inputs([source], reading.form, reading.text_column, (), model.text_column, standard_input(), reading.dialect)
     texts, name = (record.text for record in records), shown_name(source)
-    if number is not None:
+    if given.record is not None:
         count = 0
         for count, found in enumerate(texts, 1):
-            if count == number:
+            if count == given.record:
                 return model, found
-        raise MhaError(f"--record {number}: {name} has {plural(count, 'text')}", "count them from 1")
-    if (form or format_of(source)) == "lines":
+        raise MhaError(f"--record {given.record}: {name} has {plural(count, 'text')}", "count them from 1")
+    if (reading.form or format_of(source)) == "lines":
         lines, size = list[str](), 0
         for line in texts:
             lines.append(line)

@@ -71,8 +71,10 @@ def opened_output(path: Path | None) -> Iterator[IO[bytes]]:
         os.kill(os.getpid(), signal.SIGPIPE)
 
 
-def refuse_output(option: str, path: Path, *, new: bool = False) -> None:
+def refuse_output(option: str, path: Path | None, *, new: bool = False) -> None:
     """Refuse a path that no file can be written to, before any work is done; a ``new`` file may not exist yet."""
+    if path is None:
+        return
     name = f"{option} {shown_path(path)}"
     try:
         status = os.lstat(path) if new else os.stat(path)
@@ -88,9 +90,9 @@ def refuse_output(option: str, path: Path, *, new: bool = False) -> None:
         raise MhaError(f"{name}: is a folder", "give the name of a file")
 
 
-def refuse_picture(path: Path, option: str = "--plot") -> None:
+def refuse_picture(path: Path | None, option: str = "--plot") -> None:
     """Refuse a file name whose extension is none of ``PICTURES``; otherwise as ``refuse_output``."""
-    if path.suffix.lower() not in PICTURES:
+    if path is not None and path.suffix.lower() not in PICTURES:
         raise MhaError(f"{option} {shown_path(path)}: unknown kind of picture", f"end the name in {', '.join(PICTURES)}")
     refuse_output(option, path)
 

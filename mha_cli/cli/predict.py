@@ -7,15 +7,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
+from typer import Argument, Context, Exit, Option
 
 from mha_cli.cli import options
 from mha_cli.cli.inputs import decodable, load_checkpoint, look_at_names, refuse_no_text, standard_input
-from mha_cli.cli.options import exclusive, goes_with, refuse_reading_options
+from mha_cli.cli.options import exclusive, goes_with
 from mha_cli.cli.output import answer_form, opened_output
 from mha_cli.cli.terminal import counter
 from mha_cli.errors import EXIT_FAILURE, MhaError, plural, printable
-from mha_cli.records.reader import Dialect, shown_warnings
+from mha_cli.records.reader import shown_warnings
 from mha_cli.records.record import ALL
 from mha_cli.runtime.choice import Choice
 from mha_cli.runtime.inputs import STANDARD_INPUT, format_of, given_texts, read_inputs
@@ -40,76 +40,38 @@ mha predict --input reviews.txt --only neg --quiet && echo complaints"""
 
 
 def predict(
-    context: typer.Context,
-    texts: Annotated[list[str] | None, typer.Argument(help="Texts to classify; - or nothing reads standard input.")] = None,
+    context: Context,
+    texts: Annotated[list[str] | None, Argument(help="Texts to classify; - or nothing reads standard input.")] = None,
     checkpoint: options.CheckpointOption = None,
     inputs: Annotated[
-        list[Path] | None, typer.Option("--input", "-i", metavar="FILE", help="File to read, plain or gzipped, or -; can be repeated.")
+        list[Path] | None, Option("--input", "-i", metavar="FILE", help="File to read, plain or gzipped, or -; can be repeated.")
     ] = None,
-    form: options.FormatOption = None,
-    text_column: options.InputTextColumnOption = None,
-    encoding: options.EncodingOption = None,
-    no_quoting: options.NoQuotingOption = False,
+    *,
+    reading: options.InputOptions,
     fields: Annotated[
-        list[str] | None,
-        typer.Option("--field", metavar="NAME", help="Column or key to pass through, or [bold]*[/bold] for all; can be repeated."),
+        list[str] | None, Option("--field", metavar="NAME", help="Column or key to pass through, or [bold]*[/bold]; can be repeated.")
     ] = None,
     as_json: options.JsonOption = False,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="File to write, whole or not at all; .csv, .tsv, .jsonl or .parquet decides its format.",
-            show_default="standard output",
-        ),
+        Path | None, options.output_option("File to write; .csv, .tsv, .jsonl or .parquet decides its format.", "standard output", "FILE")
     ] = None,
-    top_k: Annotated[
-        str | None,
-        typer.Option(
-            "--top-k",
-            "-k",
-            metavar="K",
-            help="Give the K most probable classes and their probabilities; [bold]all[/bold] gives every class.",
-        ),
-    ] = None,
+    top_k: Annotated[str | None, Option("--top-k", "-k", metavar="K", help="Give the K most probable classes or [bold]all[/bold].")] = None,
     threshold: Annotated[
         float | None,
-        typer.Option(
-            "--threshold",
-            min=0,
-            max=1,
-            metavar="P",
-            help="Probability that a class needs; a text with none gets no label.",
-            show_default="the checkpoint's thresholds, if any",
-        ),
+        Option("--threshold", min=0, max=1, metavar="P", help="Least probability of a label.", show_default="the checkpoint's, if any"),
     ] = None,
-    only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="CLASS", help="Print the records of this class, as grep does; can be repeated.")
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="With --only: print nothing, end at the first match.")] = False,
+    only: Annotated[list[str] | None, Option("--only", metavar="CLASS", help="Print the records of this class; can be repeated.")] = None,
+    quiet: Annotated[bool, Option("--quiet", "-q", help="With --only: print nothing, end at the first match.")] = False,
     workers: Annotated[
         int | None,
-        typer.Option(
-            "--workers",
-            min=1,
-            max=256,
-            metavar="N",
-            help="Processes that compute when the input is long.",
-            show_default="one per core, at most 4",
-        ),
+        Option("--workers", min=1, max=256, metavar="N", help="Processes for a long input.", show_default="one per core, at most 4"),
     ] = None,
     engine: Annotated[
         Literal["auto", "numpy", "openvino"],
-        typer.Option(
-            "--engine",
-            help="What computes the encoder; [bold]auto[/bold]: NumPy, and OpenVINO where it is installed and the input is long.",
-        ),
+        Option("--engine", help="Engine of the encoder; [bold]auto[/bold]: NumPy, or for a long input OpenVINO, if installed."),
     ] = "auto",
     precision: Annotated[
-        Literal["float32", "bfloat16"],
-        typer.Option("--precision", help="Type of the encoder's products; bfloat16 with OpenVINO only: faster, slightly less exact."),
+        Literal["float32", "bfloat16"], Option("--precision", help="Type of the products; bfloat16 needs OpenVINO: faster, less exact.")
     ] = "float32",
 ) -> None:
     """Classify texts: one output line per text, in order, as it arrives.
@@ -130,14 +92,13 @@ def predict(
         raise MhaError("--quiet prints nothing", "leave --output out")
     given = [decodable(text) for text in texts or [] if texts != [STANDARD_INPUT]]
     paths = [str(path) for path in inputs or []] or [STANDARD_INPUT]
-    dialect = Dialect(encoding, not no_quoting)
     if given:
-        refuse_reading_options(form, text_column, dialect)
+        reading.refuse()
     look_at_names(given)
     choice = Choice(threshold, tuple(only or ()), _number_of_classes(top_k))
     on_terminal = output is None and sys.stdout.isatty()
     as_records = bool(only) and not (as_json or on_terminal or fields or top_k)
-    formats: list[Format] = ["lines"] if given else [form or format_of(path) for path in paths]
+    formats: list[Format] = ["lines"] if given else [reading.form or format_of(path) for path in paths]
     answers = answer_form(output, as_json, formats if as_records else ())
 
     prepare_to_compute()
@@ -154,8 +115,8 @@ def predict(
     if given:
         records = given_texts(given, names)
     else:
-        columns, calls = (text_column, names, model.text_column), (warnings.append, answering.on_wait)
-        records = read_inputs(paths, form, *columns, standard_input(), dialect, *calls)
+        columns, calls = (reading.text_column, names, model.text_column), (warnings.append, answering.on_wait)
+        records = read_inputs(paths, reading.form, *columns, standard_input(), reading.dialect, *calls)
     if ALL in names and answers != "jsonl":
         names, records = with_columns_of_the_first(names, records)
     # A count is for somebody who looks at stderr and sees nothing else there, such as what they type.
@@ -178,7 +139,7 @@ def predict(
                 if not only or choice.answer(prediction) is not None:
                     answered.append((num_texts, record, prediction))
             if answered and quiet:
-                raise typer.Exit
+                raise Exit
             write(answered)
             num_written += len(answered)
             count(len(batch))
@@ -192,7 +153,7 @@ def predict(
     for remark in filter(None, remarks):
         print(remark, file=sys.stderr)
     if only and not num_written:
-        raise typer.Exit(EXIT_FAILURE)
+        raise Exit(EXIT_FAILURE)
 
 
 def _number_of_classes(given: str | None) -> int | Literal["all"] | None:

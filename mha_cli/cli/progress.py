@@ -25,8 +25,15 @@ PLAIN_SECONDS = 15.0
 def training_progress() -> Iterator[Callbacks]:
     """Callbacks for training: they show epoch, step, loss, accuracy, texts/s and time left."""
     with _console() as console:
+        show = partial(print_line, console=console)
         if not console.is_terminal:
-            yield _plain_callbacks(console)
+            count = now_and_then(show)  # lines that only count
+            yield Callbacks(
+                log=lambda line: (count if line.startswith("reading") else show)(line),
+                note=show,
+                on_step=lambda progress: count(step_text(progress)),
+                on_epoch=lambda record: show(str(record)),
+            )
             return
         text = TextColumn("{task.description}", markup=False)
         waiting, stepping = (SpinnerColumn(), text), (text, BarColumn(bar_width=20))
@@ -44,12 +51,7 @@ def training_progress() -> Iterator[Callbacks]:
             display.start()
 
         try:
-            yield Callbacks(
-                log=log,
-                note=lambda line: print_line(line, console),
-                on_step=on_step,
-                on_epoch=lambda record: print_line(str(record), console),
-            )
+            yield Callbacks(log=log, note=show, on_step=on_step, on_epoch=lambda record: show(str(record)))
         finally:
             display.stop()
 
@@ -65,7 +67,7 @@ def _console() -> Iterator[Console]:
 
 
 def now_and_then(show: Callable[[str], None]) -> Callable[[str], None]:
-    """A function that shows a line only if ``PLAIN_SECONDS`` have passed since the last one."""
+    """A function that shows a line if ``PLAIN_SECONDS`` have passed since the last one."""
     last = time.monotonic()
 
     def line(text: str) -> None:
@@ -77,35 +79,21 @@ def now_and_then(show: Callable[[str], None]) -> Callable[[str], None]:
     return line
 
 
-def _plain_callbacks(console: Console) -> Callbacks:
-    """A line for every epoch and every remark; lines that only count come now and then."""
-    show = partial(print_line, console=console)
-    count = now_and_then(show)
-    return Callbacks(
-        log=lambda text: (count if text.startswith("reading") else show)(text),
-        note=show,
-        on_step=lambda progress: count(step_text(progress)),
-        on_epoch=lambda record: show(str(record)),
-    )
-
-
 @contextmanager
 def status(first: str) -> Iterator[Callbacks]:
     """Callbacks for short work: on a terminal one line that vanishes, elsewhere only the lines that are to be kept in view."""
     with _console() as console, console.status(Text(first)) as shown:
         yield Callbacks(
             log=lambda text: shown.update(Text(printable(text, 200))),
-            note=lambda text: print_line(text, console),
+            note=partial(print_line, console=console),
             on_texts=lambda done, total: shown.update(Text(f"scored {done:,} of {plural(total, 'text')}")),
         )
 
 
 def step_text(progress: StepProgress) -> str:
     """The progress of an epoch, in one line."""
-    text = (
-        f"epoch {progress.epoch}/{progress.epochs}, step {progress.step}/{progress.steps}, "
-        f"loss {progress.loss:.4f}, accuracy {progress.accuracy:.4f}"
-    )
+    text = f"epoch {progress.epoch}/{progress.epochs}, step {progress.step}/{progress.steps}"
+    text += f", loss {progress.loss:.4f}, accuracy {progress.accuracy:.4f}"
     if progress.texts_per_second is None or progress.seconds_left is None:
         return text
     minutes, seconds = divmod(round(progress.seconds_left), 60)

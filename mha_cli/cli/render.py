@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from mha_cli.tuning.search import TuningSummary
 
 
-_MOST_CLASSES_SHOWN = 8
-_LEAST_SHARE_SHOWN = 0.001
-MOST_CLASSES = 15
+LISTED_CLASSES = 8
+LEAST_SHARE = 0.001
+TABLE_CLASSES = 15
 """Classes that a table shows; of more, the worst."""
 
 
@@ -35,45 +35,44 @@ def training(summary: TrainingSummary, following: str) -> None:
     if "calibration_error_after" in summary.metrics:
         before, after = (summary.metrics[f"calibration_error_{when}"] for when in ("before", "after"))
         calibration = {"calibration error": f"{after:.4f}, without a scale and a shift {before:.4f}"}
-    print_figures(
-        "Training",
-        {
-            "checkpoint": str(summary.checkpoint),
-            "epoch kept": f"{best.epoch} of {summary.epochs_run}",
-            "validation accuracy": f"{best.validation_accuracy:.2%} of {plural(summary.num_validation, 'text')}",
-            "validation loss": f"{best.validation_loss:.4f}",
-            **calibration,
-            "trained on": plural(summary.num_train, "text"),
-            "weights": f"{summary.num_parameters:,}",
-            "vocabulary": f"{summary.vocabulary_size:,} ids",
-            "training time": f"{summary.seconds:.1f} s ({best.texts_per_second:,.0f} texts/s, {summary.precision})",
-        }.items(),
-    )
+    figures = {
+        "checkpoint": str(summary.checkpoint),
+        "epoch kept": f"{best.epoch} of {summary.epochs_run}",
+        "validation accuracy": f"{best.validation_accuracy:.2%} of {plural(summary.num_validation, 'text')}",
+        "validation loss": f"{best.validation_loss:.4f}",
+        **calibration,
+        "trained on": plural(summary.num_train, "text"),
+        "weights": f"{summary.num_parameters:,}",
+        "vocabulary": f"{summary.vocabulary_size:,} ids",
+        "training time": f"{summary.seconds:.1f} s ({best.texts_per_second:,.0f} texts/s, {summary.precision})",
+    }
+    print_figures("Training", figures.items())
     print_line(f"next: {following}")
 
 
 def tuning(summary: TuningSummary, following: str) -> None:
     """The best settings, their gain on the texts that chose them, and the next command."""
     best, recipe = summary.best, summary.recipe
-    shares = {name: f"{share:.0%}" for name, share in summary.importance.items()}
-    names = sorted(best.settings, key=lambda name: -summary.importance.get(name, 0.0))
-    rows = [[name, _short(recipe.settings[name]), _short(best.settings[name]), shares.get(name, "")] for name in names]
+    rows = []
+    for name in sorted(best.settings, key=lambda name: -summary.importance.get(name, 0.0)):
+        values = [
+            f"{value:.3g}" if isinstance(value, float) else json.dumps(value) for value in (recipe.settings[name], best.settings[name])
+        ]
+        rows.append([name, *values, f"{summary.importance[name]:.0%}" if name in summary.importance else ""])
     print_table(["setting"], ["recipe", "best", "matters"], rows, "Settings")
     stopped = sum(trial.stopped for trial in summary.trials)
     gain = (best.accuracy or 0.0) - (recipe.accuracy or 0.0)
     luck = f"; perhaps luck in part: the same texts chose the best of {len(summary.trials)}" * (gain > 0)
     gained = "none: no trial was better than the recipe as it is" if best == recipe else f"{100 * gain:+.2f} points{luck}"
-    print_figures(
-        "Search",
-        {
-            "trials": f"{len(summary.trials)}, {stopped} of them stopped early, in {summary.seconds / 60:.1f} minutes",
-            "recipe as it is": f"validation loss {recipe.loss:.4f}, accuracy {recipe.accuracy:.2%}",
-            f"best, trial {best.number}": f"validation loss {best.loss:.4f}, accuracy {best.accuracy:.2%}",
-            "standard error": f"{summary.standard_error:.2%} of an accuracy on {plural(summary.num_validation, 'text')}",
-            "accuracy gained": gained,
-            "settings": str(summary.config),
-        }.items(),
-    )
+    figures = {
+        "trials": f"{len(summary.trials)}, {stopped} of them stopped early, in {summary.seconds / 60:.1f} minutes",
+        "recipe as it is": f"validation loss {recipe.loss:.4f}, accuracy {recipe.accuracy:.2%}",
+        f"best, trial {best.number}": f"validation loss {best.loss:.4f}, accuracy {best.accuracy:.2%}",
+        "standard error": f"{summary.standard_error:.2%} of an accuracy on {plural(summary.num_validation, 'text')}",
+        "accuracy gained": gained,
+        "settings": str(summary.config),
+    }
+    print_figures("Search", figures.items())
     if summary.training:
         training(summary.training, following)
     else:
@@ -84,22 +83,20 @@ def evaluation(result: Evaluation) -> None:
     """Figures, classes, thresholds, confusions and accuracy by ranges."""
     low, high = result.accuracy_interval
     top = {} if result.top_3_accuracy is None else {"top-3 accuracy": f"{result.top_3_accuracy:.2%}"}
-    print_figures(
-        f"{result.data}, split {result.split}",
-        {
-            "texts": f"{result.num_texts:,}",
-            "accuracy": f"{result.accuracy:.2%} (95 % interval {low:.2%} to {high:.2%})",
-            **top,
-            "macro F1": f"{result.macro_f1:.4f}",
-            "weighted F1": f"{result.weighted_f1:.4f}",
-            "loss": f"{result.loss:.4f}",
-            "ROC AUC": "not defined: a class does not occur" if result.roc_auc is None else f"{result.roc_auc:.4f}",
-            "calibration error": f"{result.calibration_error:.4f}",
-            "cut to length": plural(result.num_truncated, "text"),
-            "unknown words": f"{result.unknown_share:.2%}",
-            "speed": f"{result.num_texts / result.seconds:,.0f} texts/s",
-        }.items(),
-    )
+    figures = {
+        "texts": f"{result.num_texts:,}",
+        "accuracy": f"{result.accuracy:.2%} (95 % interval {low:.2%} to {high:.2%})",
+        **top,
+        "macro F1": f"{result.macro_f1:.4f}",
+        "weighted F1": f"{result.weighted_f1:.4f}",
+        "loss": f"{result.loss:.4f}",
+        "ROC AUC": "not defined: a class does not occur" if result.roc_auc is None else f"{result.roc_auc:.4f}",
+        "calibration error": f"{result.calibration_error:.4f}",
+        "cut to length": plural(result.num_truncated, "text"),
+        "unknown words": f"{result.unknown_share:.2%}",
+        "speed": f"{result.num_texts / result.seconds:,.0f} texts/s",
+    }
+    print_figures(f"{result.data}, split {result.split}", figures.items())
     _print_classes(result)
     _print_thresholds(result)
     _print_confusions(result)
@@ -112,17 +109,11 @@ def shuffle(results: list[ShuffleResult]) -> None:
     first = results[0]
     num_shuffles = len(first.shuffled_accuracies)
     title = f"{first.data}, split {first.split}, {plural(first.num_texts, 'text')}, {plural(num_shuffles, 'shuffle')}"
-    rows = [
-        (
-            result.name,
-            result.positions,
-            f"{result.accuracy:.2%}",
-            f"{100 * result.shuffled_mean:.2f} ± {100 * result.shuffled_spread:.2f} %",
-            f"{result.flip_share:.2%}",
-            f"{result.largest_change:.1e}",
-        )
-        for result in results
-    ]
+    rows = []
+    for result in results:
+        shuffled = f"{100 * result.shuffled_mean:.2f} ± {100 * result.shuffled_spread:.2f} %"
+        shares = (f"{result.accuracy:.2%}", shuffled, f"{result.flip_share:.2%}", f"{result.largest_change:.1e}")
+        rows.append((result.name, result.positions, *shares))
     figures = ("in order", "shuffled", "flipped", "largest\nchange")
     print_table(["model", "positions"], figures, rows, title, box=SIMPLE, pad_edge=False)  # narrow: six columns on a terminal of 80
     for result in results:
@@ -142,17 +133,15 @@ def comparison(result: Comparison) -> None:
         low, high = (f"{100 * end:+.2f}" for end in one.accuracy_interval)
         f1_low, f1_high = (f"{end:+.4f}" for end in one.macro_f1_interval)
         p_value = f"p = {one.p_value:.4f}" if one.p_value >= 0.0001 else "p < 0.0001"
-        print_figures(
-            f"{one.name} against {first}",
-            {
-                "accuracy": f"{100 * one.accuracy:+.2f} points (95 % interval {low} to {high})",
-                "macro F1": f"{one.macro_f1:+.4f} (95 % interval {f1_low} to {f1_high})",
-                "right alone": f"on {plural(one.only_this_right, 'text')}; {first} on {one.only_first_right:,}",
-                "same answer": f"to {one.same_answers:.2%} of the texts",
-                "McNemar's test": p_value + (f", corrected for {number} comparisons" if number > 1 else ""),
-                "verdict": one.verdict,
-            }.items(),
-        )
+        figures = {
+            "accuracy": f"{100 * one.accuracy:+.2f} points (95 % interval {low} to {high})",
+            "macro F1": f"{one.macro_f1:+.4f} (95 % interval {f1_low} to {f1_high})",
+            "right alone": f"on {plural(one.only_this_right, 'text')}; {first} on {one.only_first_right:,}",
+            "same answer": f"to {one.same_answers:.2%} of the texts",
+            "McNemar's test": p_value + (f", corrected for {number} comparisons" if number > 1 else ""),
+            "verdict": one.verdict,
+        }
+        print_figures(f"{one.name} against {first}", figures.items())
 
 
 def export(result: Export) -> None:
@@ -165,27 +154,21 @@ def export(result: Export) -> None:
             "scored on": f"{plural(accuracy.num_texts, 'text')}: {accuracy.data}",
             "other answers": f"to {accuracy.num_changed:,} of them",
         }
-    print_figures(
-        f"Export to {result.format}",
-        {
-            "written": result.path,
-            "size": f"{result.num_bytes:,} bytes",
-            "checked on": f"{plural(result.num_texts, 'text')}, alone and in padded batches; another class for {result.num_changed}",
-            "largest difference": f"{result.largest_difference:.1e} of a probability (allowed: {result.tolerance:.0e})",
-            **scored,
-        }.items(),
-    )
-
-
-def _short(value: object) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else json.dumps(value)
+    figures = {
+        "written": result.path,
+        "size": f"{result.num_bytes:,} bytes",
+        "checked on": f"{plural(result.num_texts, 'text')}, alone and in padded batches; another class for {result.num_changed}",
+        "largest difference": f"{result.largest_difference:.1e} of a probability (allowed: {result.tolerance:.0e})",
+        **scored,
+    }
+    print_figures(f"Export to {result.format}", figures.items())
 
 
 def _print_classes(result: Evaluation) -> None:
     scores, title = result.classes, "Classes"
-    if len(scores) > MOST_CLASSES:
+    if len(scores) > TABLE_CLASSES:
         there = [score for score in scores if score.num_texts]
-        scores = sorted(there, key=lambda score: (score.f1 or 0.0, -score.num_texts))[:MOST_CLASSES]
+        scores = sorted(there, key=lambda score: (score.f1 or 0.0, -score.num_texts))[:TABLE_CLASSES]
         title = f"The {len(scores)} classes of lowest F1, of {len(result.classes):,} (--json has all)"
     rows = []
     for score in scores:
@@ -202,8 +185,8 @@ def _print_thresholds(result: Evaluation) -> None:
     lines = [f"Thresholds: {answers / result.num_texts:.1%} of the texts are answered, {right / max(1, answers):.1%} of these rightly"]
     if missed := sum(score.reached is False for score in scores):
         lines.append(f"{missed:,} of {len(scores):,} classes cannot be as good as that")
-    if len(scores) > MOST_CLASSES:
-        scores = sorted(scores, key=lambda score: (score.reached is not False, score.recall or 0.0))[:MOST_CLASSES]
+    if len(scores) > TABLE_CLASSES:
+        scores = sorted(scores, key=lambda score: (score.reached is not False, score.recall or 0.0))[:TABLE_CLASSES]
         lines.append(f"the {len(scores)} that find least, of {len(result.thresholds):,} (--json has all)")
     rows = []
     for score in scores:
@@ -223,12 +206,11 @@ def _share(share: float | None, interval: tuple[float, float] | None) -> str:
 def _print_confusions(result: Evaluation) -> None:
     """Print the confusion matrix if there are few classes and the terminal has room for it; else the most frequent confusions."""
     console, names = stdout_console(), [printable(score.name) for score in result.classes]
-    if len(names) <= MOST_CLASSES:
+    if len(names) <= TABLE_CLASSES:
         unbounded = console.options.update(width=100_000)
+        rows = [(name, *(f"{count:,}" for count in counts)) for name, counts in zip(names, result.confusion, strict=True)]
         for gap in (" ", "\n"):  # broken by us: Rich makes the widest columns narrower, even than a word
-            headings = [f"as {name}".replace(" ", gap) for name in names]
-            rows = [(name, *(f"{count:,}" for count in counts)) for name, counts in zip(names, result.confusion, strict=True)]
-            matrix = table(["true class"], headings, rows, "Confusion")
+            matrix = table(["true class"], [f"as {name}".replace(" ", gap) for name in names], rows, "Confusion")
             if console.measure(matrix, options=unbounded).maximum <= console.width:
                 console.print(matrix)
                 return
@@ -262,17 +244,12 @@ def layout_rows(layout: Layout) -> Iterator[tuple[str, str]]:
 def figure_rows(texts: TextFigures, where: str = "") -> Iterator[tuple[str, str]]:
     """Figures of texts, by name; ``where`` follows their number."""
     yield "texts", f"{texts.num_texts:,}{where}"
-    yield "classes", f"{len(texts.classes):,}: {_classes(list(texts.classes.items()))}"
+    classes = [f"{printable(label)} ({number:,})" for label, number in texts.classes.items()]
+    if len(classes) > LISTED_CLASSES:  # the most frequent, and the rarest
+        classes[LISTED_CLASSES - 1 :] = [f"… {classes[-1]}"]
+    yield "classes", f"{len(texts.classes):,}: {', '.join(classes)}"
     lengths = texts.lengths
     yield "tokens per text", f"{lengths.median:,} (median), 90 % up to {lengths.ninety_percent:,}, longest {lengths.longest:,}"
-    shares = {script: share for script, share in texts.scripts.items() if share >= _LEAST_SHARE_SHOWN}
-    yield "scripts", ", ".join(f"{script} {100 * share:.3g} %" for script, share in shares.items()) or "none"
+    scripts = [f"{script} {100 * share:.3g} %" for script, share in texts.scripts.items() if share >= LEAST_SHARE]
+    yield "scripts", ", ".join(scripts) or "none"
     yield "warnings", texts.line() or "nothing"
-
-
-def _classes(numbers: list[tuple[str, int]]) -> str:
-    """The most frequent classes with their texts, and the rarest."""
-    if len(numbers) <= _MOST_CLASSES_SHOWN:
-        return ", ".join(f"{printable(label)} ({number:,})" for label, number in numbers)
-    (rarest, fewest), frequent = numbers[-1], numbers[: _MOST_CLASSES_SHOWN - 1]
-    return f"{_classes(frequent)}, … {printable(rarest)} ({fewest:,})"

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from mha_cli.runtime.classifier import Prediction
 
 SHADES = " ░▒▓█"
-NUM_LINKS = 12
-"""Links that are listed of a text too long for a heat map."""
+MOST_ROWS = 12
+"""Rows of a table: links of a text too long for a heat map, or words."""
 
 
 def attention(view: AttentionView, block: int, head: int | None) -> None:
@@ -46,7 +46,6 @@ def attention(view: AttentionView, block: int, head: int | None) -> None:
 
 def explanation(result: Explanation) -> None:
     """The text with its words coloured or signed by what they decide, then a table of those that decide most."""
-    entropy, num_words = mean_entropy(result.attention), len(result.words)
     console = stdout_console()
     coloured = console.color_system is not None and not console.no_color
     by_signs = "+ before a word: it speaks for it, - against it; the more, the stronger"
@@ -56,17 +55,19 @@ def explanation(result: Explanation) -> None:
     words = marked(result.words, result.unknown, 80)
     line = [_weighed(word, fall / largest, coloured) for word, fall in zip(words, result.occlusion, strict=True)]
     console.print(Text(" ").join(line))
-    measures = ["probability falls\nwithout it", *(["integrated\ngradient"] if result.gradients is not None else []), "looked at"]
-    rows = []
-    words = marked(result.words, result.unknown, 40)
-    order = sorted(range(num_words), key=lambda position: -abs(result.occlusion[position]))
-    for position in order[:NUM_LINKS]:
-        figures = [f"{result.occlusion[position]:+.4f}"]
-        figures += [] if result.gradients is None else [f"{result.gradients[position]:+.4f}"]
-        rows.append((words[position], *figures, f"{result.attention[position]:.1%}"))
-    print_table(["word"], measures, rows, f"What decides for {printable(result.prediction.label)}")
+    columns = {
+        "probability falls\nwithout it": [f"{fall:+.4f}" for fall in result.occlusion],
+        "integrated\ngradient": [f"{gradient:+.4f}" for gradient in result.gradients or []],
+        "looked at": [f"{share:.1%}" for share in result.attention],
+    }
+    columns = {heading: cells for heading, cells in columns.items() if cells}
+    rows = list(zip(marked(result.words, result.unknown, 40), *columns.values(), strict=True))
+    order = sorted(range(len(rows)), key=lambda position: -abs(result.occlusion[position]))[:MOST_ROWS]
+    title = f"What decides for {printable(result.prediction.label)}"
+    print_table(["word"], [*columns], [rows[position] for position in order], title)
     for note in result.notes:
         print_line(note)
+    entropy, num_words = mean_entropy(result.attention), len(rows)
     if near_uniform(entropy, num_words):
         print_line(f"all words are looked at about equally: {entropy_line(entropy, num_words)}")
     print_line("how much a word is looked at is not by itself an explanation (Jain and Wallace 2019)")
@@ -76,9 +77,9 @@ def heads(report: HeadReport, pruning: PruningReport | None) -> None:
     """One row per head, and the outcome of pruning."""
     title = f"{report.data}, split {report.split}, {plural(report.num_texts, 'text')}: accuracy {report.accuracy:.2%}"
     rows = []
-    for score in report.heads:
-        fall = f"{100 * score.accuracy_fall:+.2f}"
-        rows.append((f"{score.block}", f"{score.head}", f"{score.accuracy_without:.2%}", fall, f"{score.importance:.2e}"))
+    for one in report.heads:
+        figures = (f"{one.accuracy_without:.2%}", f"{100 * one.accuracy_fall:+.2f}", f"{one.importance:.2e}")
+        rows.append((f"{one.block}", f"{one.head}", *figures))
     print_table(["block", "head"], ["accuracy without it", "lost", "gradient importance"], rows, title)
     if pruning is None:
         return
@@ -94,7 +95,7 @@ def _said(prediction: Prediction) -> str:
 
 
 def _print_uniform(view: AttentionView, block: int, head: int | None, weights_LL: npt.NDArray[Any]) -> None:
-    """Print two lines instead of equal shades, and the heads that are worth a look."""
+    """Print weights instead of equal shades, and the heads that are worth a look."""
     num_words = len(view.words)
     print_line(
         f"attention is close to uniform: every word looks at all {num_words} about equally, with weights "
@@ -119,11 +120,11 @@ def _print_heat_map(console: Console, words: list[str], weights_LL: npt.NDArray[
 
 
 def _print_links(words: list[str], weights_LL: npt.NDArray[Any]) -> None:
-    strongest = strongest_links(weights_LL, NUM_LINKS)
+    strongest = strongest_links(weights_LL, MOST_ROWS)
     links = [(f"{words[row]} ({row})", f"{words[column]} ({column})", f"{weight:.3f}") for row, column, weight in strongest]
     print_table(["word", "looks at"], ["weight"], links, "Strongest links")
     looked_at = weights_LL.mean(axis=0)
-    most = [(f"{words[at]} ({at})", f"{looked_at[at]:.1%}") for at in looked_at.argsort()[::-1][:NUM_LINKS]]
+    most = [(f"{words[at]} ({at})", f"{looked_at[at]:.1%}") for at in looked_at.argsort()[::-1][:MOST_ROWS]]
     print_table(["word"], ["share of attention"], most, "Most looked at, by all words")
 
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
-
-import typer
 
 from mha_cli.checkpoint.runs import CHECKPOINT, checkpoint_in, read_history, run_name
 from mha_cli.cli import options
 from mha_cli.cli.console import print_line
-from mha_cli.cli.data_option import data_section
+from mha_cli.cli.data_option import DataOptions
 from mha_cli.cli.doctor import diagnose, installation, machine
 from mha_cli.cli.output import ended_in_order, refuse_output
 from mha_cli.cli.progress import status
 from mha_cli.config.settings import Config
 from mha_cli.errors import MhaError, need, shown_path
-from mha_cli.records.reader import Dialect
 from mha_cli.system.working_memory import refuse_confusion_matrix
 
 EXAMPLES = """mha report runs/imdb
@@ -33,15 +30,10 @@ NAME = "report.html"
 
 def report(
     checkpoint: options.CheckpointArgument,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Page to write.", show_default=f"{NAME} beside the checkpoint")
-    ] = None,
-    data: options.DataOption = None,
+    output: Annotated[Path | None, options.output_option("Page to write.", f"{NAME} beside the checkpoint", "FILE")] = None,
+    *,
+    given: DataOptions,
     split: options.SplitOption = None,
-    text_column: options.TextColumnOption = None,
-    label_column: options.LabelColumnOption = None,
-    encoding: options.EncodingOption = None,
-    no_quoting: options.NoQuotingOption = False,
 ) -> None:
     """Write a page on a run: figures, curves, confusions, mistakes and what decided them, word order, heads, settings.
 
@@ -56,7 +48,7 @@ def report(
     refuse_output("--output", page)
     if output is None and (page.is_symlink() or (page.exists() and not page.is_file())):  # in a run from elsewhere it may lead anywhere
         raise MhaError(f"{shown_path(page)}: is a link, or no file", "remove it, or name the page with --output")
-    section = data_section(data, path, model.config, text_column, label_column, Dialect(encoding, not no_quoting))
+    section = given.section(path, model.config)
     need("mha report", "report", "jinja2")
     with ended_in_order(), status("reading") as callbacks:
         refuse_confusion_matrix(len(model.class_names))
@@ -68,15 +60,7 @@ def report(
         from mha_cli.report.page import write_page
 
         found = report_on(run_name(path), model, section, labelled, word_order, history, callbacks)
-        given = {
-            "--split": [split],
-            "--data": data,
-            "--text-column": [text_column],
-            "--label-column": [label_column],
-            "--encoding": [encoding],
-        }
-        flags = ["--no-quoting"] if no_quoting else []
-        write_page(found, _made_with(), _commands(path, model.config, given, flags), page)
+        write_page(found, _made_with(), _commands(path, model.config, split, given), page)
     print_line(f"written: {page}")
 
 
@@ -86,9 +70,11 @@ def _made_with() -> dict[str, str]:
     return dict(installation(found)) | {name: value for name, value in machine(found) if name != "memory available"}  # never the same
 
 
-def _commands(checkpoint: Path, config: Config, options: Mapping[str, Sequence[str | None] | None], flags: Sequence[str]) -> list[str]:
+def _commands(checkpoint: Path, config: Config, split: str | None, given: DataOptions) -> list[str]:
     """The commands that make the page again, with the training if the checkpoint is a run's and its texts can be read again."""
     trained = checkpoint.name == CHECKPOINT and config.data.source != "memory"
-    given = [word for option, values in options.items() for value in values or [] if value for word in (option, value)]
-    report_again = shlex.join(["mha", "report", "again" if trained else checkpoint.name, *given, *flags])
-    return [*(["mha train --config config.yaml --output again"] if trained else []), report_again]
+    words = ["mha", "report", "again" if trained else checkpoint.name]
+    for name, value in {"split": split, **asdict(given)}.items():
+        for one in filter(None, value if isinstance(value, list) else [value]):
+            words += [f"--{name.replace('_', '-')}", *([] if one is True else [one])]
+    return [*(["mha train --config config.yaml --output again"] if trained else []), shlex.join(words)]

@@ -8,7 +8,7 @@ import signal
 import sys
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from mha_cli.cli.inputs import load_checkpoint
 from mha_cli.cli.options import CheckpointOption
@@ -24,14 +24,10 @@ curl http://127.0.0.1:8000/predict --json '{"text": "A superb film."}'"""
 
 def serve(
     checkpoint: CheckpointOption = None,
-    host: Annotated[str, typer.Option("--host", help="Address to listen on; 0.0.0.0 accepts other machines as well.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
-    waiting: Annotated[
-        int, typer.Option("--max-waiting", min=1, max=10_000, metavar="N", help="Requests that may wait; further ones get 429.")
-    ] = 128,
-    timeout: Annotated[
-        float, typer.Option("--timeout", min=0.1, max=3600, metavar="SECONDS", help="Time for an answer; later ones become 503.")
-    ] = 30.0,
+    host: Annotated[str, Option("--host", help="Address to listen on; 0.0.0.0 accepts other machines as well.")] = "127.0.0.1",
+    port: Annotated[int, Option("--port", "-p", min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
+    waiting: Annotated[int, Option("--max-waiting", min=1, max=10_000, metavar="N", help="Maximum of waiting requests, else 429.")] = 128,
+    timeout: Annotated[float, Option("--timeout", min=0.1, max=3600, metavar="SECONDS", help="Time for an answer, else 503.")] = 30.0,
 ) -> None:
     """Serve a model over HTTP: JSON for programs, and a page that answers while you type.
 

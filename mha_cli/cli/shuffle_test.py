@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from mha_cli.checkpoint.runs import checkpoint_in, new_run_directory, refuse_used, run_name
 from mha_cli.cli import options, render
 from mha_cli.cli.completion import checkpoints_like, recipes_like
 from mha_cli.cli.console import print_json
-from mha_cli.cli.data_option import data_section
+from mha_cli.cli.data_option import DataOptions
 from mha_cli.cli.inputs import config_path
 from mha_cli.cli.options import exclusive, goes_with
 from mha_cli.cli.output import refuse_picture, save_picture
@@ -19,7 +19,6 @@ from mha_cli.cli.progress import status, training_progress
 from mha_cli.config.loading import load_config
 from mha_cli.config.recipes import new_run_name
 from mha_cli.errors import MhaError
-from mha_cli.records.reader import Dialect
 from mha_cli.system.cluster import refuse_several_workers
 from mha_cli.system.processor import prepare_to_compute
 
@@ -29,33 +28,19 @@ mha shuffle-test runs/book runs/book-no-positions --plot order.png"""
 
 
 def shuffle_test(
-    checkpoints: Annotated[
-        list[Path] | None, typer.Argument(help="Checkpoints, or run directories, to test.", autocompletion=checkpoints_like)
-    ] = None,
+    checkpoints: Annotated[list[Path] | None, Argument(help="Checkpoints or run directories.", autocompletion=checkpoints_like)] = None,
     config: Annotated[
         str | None,
-        typer.Option(
-            "--config",
-            metavar="RECIPE",
-            help="Instead: train this recipe with and without positions, then test both.",
-            autocompletion=recipes_like,
-        ),
+        Option("--config", metavar="RECIPE", help="Train and test this recipe with and without positions.", autocompletion=recipes_like),
     ] = None,
     overrides: options.SetOption = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder of the two runs of --config.", show_default="runs/NAME-shuffle-test")
-    ] = None,
-    shuffles: Annotated[int, typer.Option("--shuffles", "-n", min=1, max=1000, help="Shuffles of every text.")] = 5,
-    data: options.DataOption = None,
+    output: Annotated[Path | None, options.output_option("Folder of the two runs of --config.", "runs/NAME-shuffle-test")] = None,
+    shuffles: Annotated[int, Option("--shuffles", "-n", min=1, max=1000, help="Shuffles of every text.")] = 5,
+    *,
+    given: DataOptions,
     split: Annotated[str | None, options.split_option("test; of the built-in sample its twins")] = None,
-    text_column: options.TextColumnOption = None,
-    label_column: options.LabelColumnOption = None,
-    encoding: options.EncodingOption = None,
-    no_quoting: options.NoQuotingOption = False,
-    max_texts: Annotated[
-        int | None, typer.Option("--max-texts", min=1, help="Test on a random part of this size.", show_default="all")
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the shuffles; the seed of the training is in the config.")] = 0,
+    max_texts: options.MaxTextsOption = None,
+    seed: Annotated[int, Option("--seed", min=0, help="Seed of the shuffles; the seed of the training is in the config.")] = 0,
     plot: options.PlotOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -72,21 +57,16 @@ def shuffle_test(
     paths = [checkpoint_in(path) for path in checkpoints or []]
     exclusive("shuffle-test", checkpoints=paths, config=config)
     if config is not None:
-        goes_with("checkpoints", data=data)
+        goes_with("checkpoints", data=given.data)
     elif not paths:
         raise MhaError("shuffle-test takes either checkpoints or --config", "see `mha shuffle-test --help` for examples")
     else:
         goes_with("--config", set=overrides, output=output)
-    if data is None:
-        goes_with("--data", text_column=text_column, label_column=label_column, encoding=encoding, no_quoting=no_quoting)
-    if plot is not None:
-        refuse_picture(plot)
+    given.refuse_without_data()
+    refuse_picture(plot)
     if config is None:
         read = [read_checkpoint(path) for path in paths]  # all of them before any work: a bad one is told at once
-        sections = [
-            data_section(data, path, model.config, text_column, label_column, Dialect(encoding, not no_quoting))
-            for path, model in zip(paths, read, strict=True)
-        ]
+        sections = [given.section(path, model.config) for path, model in zip(paths, read, strict=True)]
         with status("reading") as callbacks:
             labelled = [
                 labelled_texts(model, section, split or word_order_split(section), callbacks)

@@ -20,8 +20,8 @@ NOTHING_KEPT = " before there was anything to keep; start again"
 class StopRequest:
     """The request to stop a run.
 
-    Once ``patient`` is set, a first signal is only noted, for the run to look at after its step; any other one raises
-    ``KeyboardInterrupt`` where the program is. ``log`` is called with a line of text as soon as the first one is there.
+    Once ``patient`` is set, the run looks at a first signal after its step; any other one raises ``KeyboardInterrupt`` at once.
+    ``log`` shows a line as soon as the first signal is there.
     """
 
     def __init__(self) -> None:
@@ -29,12 +29,8 @@ class StopRequest:
         self.signal: int | None = None
         self.log: Callable[[str], None] = lambda _: None
 
-    def answer(self) -> None:
-        """Say that a signal was heard."""
-        self.log("stopping after this step; Ctrl-C again ends at once" if self.patient else "stopping")
-
     def watched(self, callbacks: Callbacks) -> Callbacks:
-        """The same callbacks, which asks the run to stop; from the first step on there is something to save, and the request is patient."""
+        """The same callbacks, which stop the run; the request is patient from the first step on, when there is something to save."""
 
         def on_step(progress: StepProgress) -> None:
             self.patient = True
@@ -63,7 +59,7 @@ def stop_request(result: Callable[[], str | None]) -> Iterator[StopRequest]:
     """
     request = StopRequest()
     before = {number: signal.getsignal(number) for number in SIGNALS}
-    with _heard(request.answer):
+    with _heard(request):
         for number, handler in before.items():
             if handler is not signal.SIG_IGN:
                 signal.signal(number, request.receive)
@@ -77,8 +73,8 @@ def stop_request(result: Callable[[], str | None]) -> Iterator[StopRequest]:
 
 
 @contextmanager
-def _heard(answer: Callable[[], None]) -> Iterator[None]:
-    """Answer the first signal from a thread: Python handles it only when TensorFlow comes back, which may take seconds."""
+def _heard(request: StopRequest) -> Iterator[None]:
+    """Log the first signal from a thread: Python handles it only when TensorFlow comes back, which may take seconds."""
     ours, theirs = os.pipe()
     os.set_blocking(theirs, False)
 
@@ -87,7 +83,7 @@ def _heard(answer: Callable[[], None]) -> Iterator[None]:
         while number := os.read(ours, 1):
             if not heard and number[0] in SIGNALS:
                 heard = True
-                answer()
+                request.log("stopping after this step; Ctrl-C again ends at once" if request.patient else "stopping")
 
     listener = Thread(target=listen, daemon=True)
     listener.start()

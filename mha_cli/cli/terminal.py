@@ -8,16 +8,13 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from mha_cli.errors import plural
 
 STAND_INS = str.maketrans({"░": ".", "▒": "+", "▓": "#", "█": "@", "–": "-", "×": "x", "±": "+-", "…": "..."})
 """Characters for our own ones that the encoding lacks; others are escaped."""
-
-SIZES = ("COLUMNS", "LINES", "TERMINAL_WIDTH")
-"""Environment variables that Rich and Typer take for sizes of the terminal."""
 
 
 def prepare_streams() -> None:
@@ -31,11 +28,11 @@ def prepare_streams() -> None:
             stream.reconfigure(errors="mha.stand_in")
 
 
-def forget_odd_sizes(environment: MutableMapping[str, str] = os.environ) -> None:
-    """Leave out sizes that Rich would take at their word, and fail or fill the memory."""
-    for name in SIZES:
-        if not re.fullmatch("[1-9][0-9]{0,3}", environment.get(name, "80")):
-            del environment[name]
+def forget_odd_sizes() -> None:
+    """Leave out sizes of the terminal in the environment that Rich and Typer would take at their word, and fail or fill the memory."""
+    for name in ("COLUMNS", "LINES", "TERMINAL_WIDTH"):
+        if not re.fullmatch("[1-9][0-9]{0,3}", os.environ.get(name, "80")):
+            del os.environ[name]
 
 
 @contextmanager
@@ -45,26 +42,25 @@ def counter(shown: bool) -> Iterator[Callable[[int], None]]:
     The line appears after half a second, and stays when all is done.
     """
     shown = shown and sys.stderr.isatty() and os.environ.get("TERM") not in {"dumb", "unknown"}
-    count, start = 0, time.monotonic()
-    due = start + 0.5
+    count, start, drawn = 0, time.monotonic(), 0.0
 
-    def show(end: str) -> None:
-        seconds = time.monotonic() - start
-        line = f"{plural(count, 'text')} in {seconds:,.1f} s, {count / seconds:,.0f} texts/s"
+    def draw(end: str) -> None:
+        nonlocal drawn
+        drawn = time.monotonic() - start
+        line = f"{plural(count, 'text')} in {drawn:,.1f} s, {count / drawn:,.0f} texts/s"
         print(f"\r\x1b[K{line}", end=end, file=sys.stderr, flush=True)
 
     def add(number: int) -> None:
-        nonlocal count, due
+        nonlocal count
         count += number
-        if shown and time.monotonic() >= due:
-            due = time.monotonic() + 0.2
-            show("")
+        if shown and time.monotonic() - start >= (drawn + 0.2 if drawn else 0.5):
+            draw("")
 
     try:
         yield add
     finally:
-        if due > start + 0.5:
-            show("\n")
+        if drawn:
+            draw("\n")
 
 
 def _stand_in(error: UnicodeError) -> tuple[str, int]:

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from mha_cli.checkpoint.runs import CONFIG, RunDirectory, has_state, new_run_directory, run_directory
 from mha_cli.cli import options, render
@@ -33,10 +33,8 @@ mha train --config text --set data.train=reviews.csv"""
 def train(
     config: options.ConfigOption,
     overrides: options.SetOption = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Run directory to write.", show_default="runs/NAME of the config or the data")
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the interrupted run in --output from its last saved step.")] = False,
+    output: Annotated[Path | None, options.output_option("Run directory to write.", "runs/NAME of the config or the data")] = None,
+    resume: Annotated[bool, Option("--resume", help="Continue the interrupted run in --output from its last saved step.")] = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Train a classifier from a YAML config; the best epoch on validation is kept."""

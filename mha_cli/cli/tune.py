@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from mha_cli.checkpoint.runs import METRICS, RUNS
 from mha_cli.cli import options, render
@@ -33,30 +33,19 @@ PLOT = "study.png"
 def tune(
     config: options.ConfigOption,
     overrides: options.SetOption = None,
-    minutes: Annotated[
-        float, typer.Option("--minutes", "-m", min=0.01, max=100_000, help="Time for all trials, earlier calls included.")
-    ] = 10.0,
-    trials: Annotated[
-        int | None,
-        typer.Option("--trials", "-n", min=1, help="Maximum number of trials, earlier calls included.", show_default="any number"),
-    ] = None,
+    minutes: Annotated[float, Option("--minutes", "-m", min=0.01, max=100_000, help="Time for all trials, earlier calls included.")] = 10.0,
+    trials: Annotated[int | None, Option("--trials", "-n", min=1, help="Maximum number of trials.", show_default="any number")] = None,
     search: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--search",
             metavar="KEY.PATH=VALUES",
-            help="Setting to search, as LOW..HIGH or as values with commas between; can be repeated.",
+            help="Setting to search: LOW..HIGH, or A,B,C; can be repeated.",
             show_default="those that depend most on the texts",
         ),
     ] = None,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Run directory to write, or to continue.",
-            show_default="runs/NAME-tuned of the config or the data",
-        ),
+        Path | None, options.output_option("Run directory to write, or to continue.", "runs/NAME-tuned of the config or the data")
     ] = None,
     as_json: options.JsonOption = False,
 ) -> None:

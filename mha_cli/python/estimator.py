@@ -62,7 +62,7 @@ class MHAClassifier(ClassifierMixin, BaseEstimator):
         """
         for name in self.settings:
             section_of(name)  # not an argument of train() that is no setting
-        texts, given = texts_of(X), np.asarray(y, dtype=object)
+        texts, given = _texts_of(X), np.asarray(y, dtype=object)
         if given.ndim == 1 and any(map(is_missing, given)):
             raise ValueError("Input y contains NaN.")  # as scikit-learn says, which of objects sees some and sorts others
         check_classification_targets(y)
@@ -72,10 +72,8 @@ class MHAClassifier(ClassifierMixin, BaseEstimator):
         for label in classes.tolist():
             name = class_name(label, "y")
             if name in names:
-                raise MhaError(
-                    f"y: {printable(repr(names[name]))} and {printable(repr(label))} are both the class {printable(name)}",
-                    "spell each class in one way",
-                )
+                spellings = f"{printable(repr(names[name]))} and {printable(repr(label))}"
+                raise MhaError(f"y: {spellings} are both the class {printable(name)}", "spell each class in one way")
             names[name] = label
         self.model_ = train(self.recipe, texts, labels.tolist(), **self.settings)
         self.classes_ = classes
@@ -85,14 +83,13 @@ class MHAClassifier(ClassifierMixin, BaseEstimator):
         """Probabilities of all classes, (N, C), in the order of ``classes_``."""
         check_is_fitted(self)
         names = [class_name(label, "classes_") for label in self.classes_.tolist()]
-        rows = [[prediction.probabilities[name] for name in names] for prediction in self.model_.predict(texts_of(X))]
+        rows = [[prediction.probabilities[name] for name in names] for prediction in self.model_.predict(_texts_of(X))]
         return np.array(rows, np.float32).reshape(-1, len(names))
 
     def predict(self, X: Sequence[str]) -> npt.NDArray[Any]:
         """The most probable class of every text, (N,)."""
         columns = self.predict_proba(X).argmax(axis=1)
-        found: npt.NDArray[Any] = self.classes_[columns]
-        return found
+        return np.asarray(self.classes_[columns])
 
     def __sklearn_tags__(self) -> Tags:
         """scikit-learn's tags of an estimator that reads texts."""
@@ -101,12 +98,8 @@ class MHAClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def texts_of(X: Any) -> list[str]:
-    """The texts of a sequence, an array or a column of a table.
-
-    Raises:
-        ValueError: they have more than one column.
-    """
+def _texts_of(X: Any) -> list[str]:
+    """The texts of a sequence, an array or a column of a table."""
     texts = np.asarray(X, dtype=object)
     if texts.ndim == 2 and texts.shape[1] == 1:
         texts = texts[:, 0]

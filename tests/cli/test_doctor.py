@@ -57,7 +57,7 @@ def test_the_machine(tmp_path: Path) -> None:
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    found = diagnose(root=tmp_path, environment={})
+    found = diagnose(root=tmp_path)
     assert found["bfloat16"] == ("amx_bf16", "avx512_bf16")
     assert (found["memory_bytes"], found["memory_available_bytes"]) == (24_684_000 * 1024, 21_000_000 * 1024)
     assert found["memory_limit_bytes"] == 2_000_000_000

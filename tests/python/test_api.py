@@ -72,24 +72,8 @@ def test_load_takes_what_predict_takes(tmp_path: Path, monkeypatch: pytest.Monke
     assert [prediction.text for prediction in model.predict(text for text in texts)] == texts
 
 
-def test_what_is_no_list_of_texts_is_refused(tmp_path: Path) -> None:
-    model = mha.load(small_checkpoint_file(tmp_path / "model.keras"))
-    with pytest.raises(mha.MhaError, match=r"^a single text where several are wanted; give a list of texts, such as \[text\]$"):
-        model.predict("the film")
-    with pytest.raises(mha.MhaError, match=r"^texts\[1\] is None; give texts as strings$"):
-        model.predict(["the film", None])  # type: ignore[list-item]
-    with pytest.raises(mha.MhaError, match=r"^3 texts and 2 labels; give a label for every text$"):
-        mha.train("text", ["a", "b", "c"], [0, 1])
-    with pytest.raises(mha.MhaError, match=r"^the given texts: no texts"):
-        mha.train("text", [], [])
-    with pytest.raises(mha.MhaError, match=r"^a single text where several are wanted"):
-        mha.train("text", "abc", "abc")
-    with pytest.raises(mha.MhaError, match=r"^labels\[1\]: the label is a list; give every text one class"):
-        mha.train("text", ["a", "b"], ["x", ["x", "y"]])
-
-
 class Frame:
-    """A table as pandas has it: it gives the names of its columns one after another."""
+    """A table as pandas has it: iterating over it gives the names of its columns."""
 
     columns = property(iter)
 
@@ -97,32 +81,48 @@ class Frame:
         return iter(("text", "label"))
 
 
-@pytest.mark.parametrize("table", [Frame(), {"text": TEXTS, "label": LABELS}, None, 5])
-def test_a_table_is_not_read_as_the_names_of_its_columns(table: Any) -> None:
-    model, message = mha.load(PACKAGED), f'are of type {type(table).__name__}; give a list, or a column of a table, such as frame["'
-    for call in (
-        lambda: model.predict(table),
-        lambda: mha.evaluate(model, table, ["pos", "neg"]),
-        lambda: mha.train("text", table, [0, 1]),
-    ):
-        with pytest.raises(mha.MhaError, match=re.escape(f'texts {message}text"]')):
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ("the film", "a single text where several are wanted; give a list of texts, such as [text]"),
+        (["the film", None], "texts[1] is None; give texts as strings"),
+        (Frame(), 'texts are of type Frame; give a list, or a column of a table, such as frame["text"]'),
+        ({"text": TEXTS}, 'texts are of type dict; give a list, or a column of a table, such as frame["text"]'),
+        (None, 'texts are of type NoneType; give a list, or a column of a table, such as frame["text"]'),
+    ],
+)
+def test_what_is_no_list_of_texts_is_refused(texts: Any, message: str) -> None:
+    model = mha.load(PACKAGED)
+    for call in (lambda: model.predict(texts), lambda: mha.evaluate(model, texts, [0, 1]), lambda: mha.train("text", texts, [0, 1])):
+        with pytest.raises(mha.MhaError, match=f"^{re.escape(message)}$"):
             call()
-    with pytest.raises(mha.MhaError, match=re.escape(f'labels {message}label"]')):
-        mha.train("text", ["a", "b"], table)
-    with pytest.raises(mha.MhaError, match=r"^a single label where several are wanted; give a list of labels, such as \[label\]$"):
-        mha.train("text", ["a", "b"], "xy")
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ("xy", "a single label where several are wanted; give a list of labels, such as [label]"),
+        (Frame(), 'labels are of type Frame; give a list, or a column of a table, such as frame["label"]'),
+        ([0, 1, 2], "2 texts and 3 labels; give a label for every text"),
+        (["x", ["x", "y"]], "labels[1]: the label is a list; give every text one class"),
+    ],
+)
+def test_what_is_no_list_of_labels_is_refused(labels: Any, message: str) -> None:
+    with pytest.raises(mha.MhaError, match=f"^{re.escape(message)}"):
+        mha.train("text", ["a", "b"], labels)
+    with pytest.raises(mha.MhaError, match=r"^the given texts: no texts"):
+        mha.train("text", [], [])
 
 
 @pytest.mark.process
-def test_it_is_the_training_of_the_command(
+def test_training_and_figures_are_those_of_the_commands(
     trained: tuple[mha.Classifier, Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, folder, lines = trained
-    Path(tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": one.text, "label": one.label}) + "\n" for one in REVIEWS))
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": one.text, "label": one.label}) + "\n" for one in REVIEWS))
     given = [part for name, value in SMALL.items() for part in ("--set", f"{section_of(name)}.{name}={value}")]
-    done = run_here(
-        "train", "--config", "text", "--set", "data.train=texts.jsonl", *given, "-o", "run", cwd=tmp_path, monkeypatch=monkeypatch
-    )
+    command = ("train", "--config", "text", "--set", "data.train=texts.jsonl", *given, "-o", "run")
+    done = run_here(*command, cwd=tmp_path, monkeypatch=monkeypatch)
     assert done.code == 0, done.stderr
     theirs, ours = read_checkpoint(tmp_path / "run" / "checkpoint.keras"), read_checkpoint(folder / "checkpoint.keras")
     assert ours.config.model_copy(update={"data": None}) == theirs.config.model_copy(update={"data": None})
@@ -133,13 +133,6 @@ def test_it_is_the_training_of_the_command(
     assert sum(line.startswith("epoch ") for line in lines) == 2
     assert any(line.startswith("300 texts in 2 classes; ") for line in lines)
 
-
-@pytest.mark.process
-def test_evaluate_gives_the_figures_of_the_command(
-    trained: tuple[mha.Classifier, Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model, folder, _ = trained
-    (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": one.text, "label": one.label}) + "\n" for one in REVIEWS))
     told = run_here("evaluate", folder, "--data", "texts.jsonl", "--json", cwd=tmp_path, monkeypatch=monkeypatch)
     assert told.code == 0, told.stderr
     found, shown = mha.evaluate(model, TEXTS, LABELS), json.loads(told.stdout)
@@ -191,14 +184,9 @@ def test_a_setting_that_is_none(config: Any, given: dict[str, Any], message: str
         mha.train(config, TEXTS, LABELS, **given)
 
 
-@pytest.fixture
-def _trained_in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    in_numpy(monkeypatch.setattr)
-
-
-@pytest.mark.usefixtures("_trained_in_numpy")
-def test_whole_numbers_with_a_point_are_the_classes_of_those_without() -> None:
+def test_whole_numbers_with_a_point_are_the_classes_of_those_without(monkeypatch: pytest.MonkeyPatch) -> None:
     """What pandas makes of them where a column has a gap."""
+    in_numpy(monkeypatch.setattr)
     kinds = [float, np.float32, int]
     labels = [kinds[number % 3](label == "pos") for number, label in enumerate(LABELS[:60])]
     model = mha.train("text", TEXTS[:60], labels, **SMALL | {"epochs": 1})
@@ -206,8 +194,8 @@ def test_whole_numbers_with_a_point_are_the_classes_of_those_without() -> None:
     assert mha.evaluate(model, TEXTS[:60], [float(label) for label in labels]).num_texts == 60
 
 
-@pytest.mark.usefixtures("_trained_in_numpy")
-def test_half_a_surrogate_pair_is_replaced(tmp_path: Path) -> None:
+def test_half_a_surrogate_pair_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_numpy(monkeypatch.setattr)
     texts, labels = ([f"{word} caf\udce9" for word in words[:60]] for words in (TEXTS, LABELS))
     model = mha.train("text", texts, labels, output=tmp_path / "run", **SMALL | {"epochs": 1})
     assert model.classes == ("neg caf\ufffd", "pos caf\ufffd")
