@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import chain, compress
 from typing import TYPE_CHECKING
 
-from mha_cli.data.labelled_text import LabelledText
+from mha_cli.data.labelled_text import LabelledText, TextSource
 from mha_cli.data.labels import labelled
 from mha_cli.data.paths import matching_paths, natural_order
 from mha_cli.errors import MhaError, did_you_mean, listed, printable, shown_path
@@ -44,12 +44,14 @@ def labelled_columns(text: str | None = None, label: str | None = None, by_optio
     return Columns(text or "text", (label or "label",), *settings, required=True)
 
 
-class FileTexts:
+class FileTexts(TextSource):
     """The texts that a config's ``data.train`` and ``data.test`` name.
 
     Attributes:
         warnings: warnings about the split read last.
     """
+
+    class_names = None
 
     def __init__(self, settings: FilesData, by_options: bool = False) -> None:
         self._settings = settings
@@ -66,11 +68,6 @@ class FileTexts:
     def splits(self) -> tuple[str, ...]:
         """``train``, and ``test`` where the config names test data or a share of the training data to test on."""
         return ("train", "test") if self._settings.test_paths or self._settings.test_share else ("train",)
-
-    @property
-    def class_names(self) -> tuple[str, ...] | None:
-        """None: only the texts have them."""
-        return None
 
     def unlabelled(self) -> Iterator[str] | None:
         """The lines of ``data.unlabelled``."""
@@ -219,7 +216,11 @@ def _folder_texts(folder: str, reading: Reading) -> Iterator[LabelledText]:
         raise MhaError(f"{reading.name}: no sub-folders", "give a folder with one sub-folder per class, each holding .txt files")
     for entry in class_folders:
         if not _text_files(entry):
-            raise _no_texts(entry)
+            shown, folders = shown_path(entry.path), [inner.name for inner in _entries(entry.path) if inner.is_dir()]
+            if folders:
+                found = f"{shown}: no .txt files, only the sub-folders {shown_columns(folders)}"
+                raise MhaError(found, f"perhaps {shown} is the folder to give")
+            raise MhaError(f"{shown}: no .txt files", "put the texts of the class there, one per .txt file, or remove the folder")
     for entry in class_folders:
         of_class = labelled("", entry.name, entry.path)
         for text_file in _text_files(entry):
@@ -237,16 +238,6 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 def _text_files(folder: os.DirEntry[str]) -> list[os.DirEntry[str]]:
     return [entry for entry in _entries(folder.path) if entry.name.lower().endswith(".txt")]
-
-
-def _no_texts(entry: os.DirEntry[str]) -> MhaError:
-    inner_folders = [inner.name for inner in _entries(entry.path) if inner.is_dir()]
-    shown = shown_path(entry.path)
-    if inner_folders:
-        return MhaError(
-            f"{shown}: no .txt files, only the sub-folders {shown_columns(inner_folders)}", f"perhaps {shown} is the folder to give"
-        )
-    return MhaError(f"{shown}: no .txt files", "put the texts of the class there, one a .txt file, or remove the folder")
 
 
 def _text_of(entry: os.DirEntry[str], folder_reading: Reading) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from mha_cli.data.labelled_text import LabelledText
+from mha_cli.data.labelled_text import LabelledText, TextSource
 from mha_cli.data.labels import labelled
 from mha_cli.errors import MhaError, plural, printable
 from mha_cli.records.objects import without_surrogates
 from mha_cli.records.reader import StreamWarnings
 
 
-class MemoryTexts:
+class MemoryTexts(TextSource):
     """N texts and their labels as a source with one split, ``train``."""
 
     name = "the given texts"
@@ -25,9 +25,6 @@ class MemoryTexts:
             raise MhaError(f"{plural(len(found), 'text')} and {plural(len(given), 'label')}", "give a label for every text")
         pairs = zip(map(without_surrogates, found), given, strict=True)
         self._texts = [labelled(text, label, f"labels[{number}]") for number, (text, label) in enumerate(pairs)]
-
-    def unlabelled(self) -> None:
-        """None."""
 
     def read(self, _split: str = "train") -> Iterator[LabelledText]:
         """All of them, in their order."""

@@ -48,6 +48,7 @@ class TextSource(Protocol):
 
     def unlabelled(self) -> Iterator[str] | None:
         """Texts without a class, one at a time, or None where the config names none."""
+        return None
 
     def read(self, split: str) -> Iterator[LabelledText]:
         """The texts of a split, in a fixed order, one at a time."""

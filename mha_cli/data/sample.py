@@ -24,7 +24,7 @@ from functools import cache
 from itertools import permutations, product
 from typing import TYPE_CHECKING, NamedTuple
 
-from mha_cli.data.labelled_text import LabelledText
+from mha_cli.data.labelled_text import LabelledText, TextSource
 from mha_cli.errors import MhaError, did_you_mean, printable
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class Plan(NamedTuple):
     closing: str
 
 
-class SampleTexts:
+class SampleTexts(TextSource):
     """The built-in reviews: ``train``, ``test`` (a quarter of its size) and ``twins``, the word-order twins of the test split.
 
     Every review has a counterpart of the other class in the same split, so the classes are exactly balanced;
@@ -179,9 +179,6 @@ class SampleTexts:
 
     def __init__(self, config: SampleData) -> None:
         self._config = config
-
-    def unlabelled(self) -> None:
-        """None: the grammar labels all that it makes."""
 
     def read(self, split: str) -> Iterator[LabelledText]:
         """The reviews of a split, shuffled, in an order that the seed fixes; ``part`` is the sentence plan."""

@@ -60,13 +60,8 @@ def is_header(row: Sequence[str], wanted: Sequence[int]) -> bool:
 def has_header(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     """Whether the first row of a table names its columns, judged with the rows below it, of the same width.
 
-    A row is a header if its cells are names and one of these holds:
-
-    - None of the cells occurs in its column again.
-    - A usual name, such as text or label, does not occur in its column again.
-    - The column with the longest texts begins with a single word, and hardly any text below is so short.
-
-    Two usual names, one for texts and one for labels, are enough even if another cell is no name.
+    Its cells must be names, unless one is a usual name for texts and one for labels. Either no cell or no usual name occurs in its column
+    again, or the column with the longest texts begins with a single word, and hardly any text below is so short.
     """
     cells = [cell.strip() for cell in first]
     new = [at for at, cell in enumerate(cells) if cell and not any(row[at].strip() == cell for row in below)]

@@ -203,7 +203,7 @@ def test_texts_have_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
     ("names", "expected"),
     [
         (["1.txt", "unsup/1.txt", ".git/1.txt"], ": no sub-folders; give a folder with one sub-folder per class, each holding .txt files"),
-        (["neg/1.txt", "pos/1.md"], "/pos: no .txt files; put the texts of the class there, one a .txt file, or remove the folder"),
+        (["neg/1.txt", "pos/1.md"], "/pos: no .txt files; put the texts of the class there, one per .txt file, or remove the folder"),
         (
             ["test/neg/1.txt", "test/pos/1.txt", "train/neg/1.txt"],
             "/test: no .txt files, only the sub-folders neg, pos; perhaps train/test is the folder to give",
