@@ -1,10 +1,10 @@
 """The classifier as an ONNX file, for ONNX Runtime and whatever else reads ONNX.
 
-The graph is written out here, operator by operator, as ``runtime/forward.py`` writes the same formulas in NumPy: a converter would have to
-guess them back from TensorFlow's graph.
+The encoder is that of ``runtime/forward.py``; all else is written out here, operator by operator, as NumPy computes it there. A converter
+would have to guess the formulas back from TensorFlow's graph.
 
-Axes: B batch, L length (M when keys are meant), H heads, K key width per head, V value width per head, D model width, C classes, R buckets,
-W characters of a token, N n-grams of a text, U units of the last layer.
+Axes: B batch, L length (M when keys are meant), H heads, K width per head, F = H·K, D model width, C classes, R buckets, W characters of a
+token, N n-grams of a text (of a kernel, its width), U units of the last layer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mha_cli.config.loading import config_to_dict
 from mha_cli.config.parameters import SMALLEST_NORM
 from mha_cli.config.settings import SUBWORD_LENGTHS, LinearConfig
 from mha_cli.errors import MhaError
-from mha_cli.runtime.forward import NORM_EPSILON, sinusoid
+from mha_cli.runtime.forward import NORM_EPSILON, Encoder, below, matrices, sinusoid
 from mha_cli.text.ngrams import HASH_FACTOR, SUBWORD_START
 from mha_cli.version import __version__
 
@@ -115,16 +115,17 @@ class _Array:
         return self.graph("Cast", self, to=FLOAT)
 
 
-class _Graph:
+class _Graph(Encoder):
     """Nodes and constants in the making, and the arrays that many of the functions below need."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
+        super().__init__(checkpoint.config.model)
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
         self._names: Counter[str] = Counter()
-        self.model, self.text = checkpoint.config.model, checkpoint.config.text
+        self.text = checkpoint.config.text
         self.linear = checkpoint.config.linear or LinearConfig()  # not read where there is none
-        self.weights = {path: self.constant(_as_matrix(path, weight), path) for path, weight in checkpoint.weights.items()}
+        self.weights = {path: self.constant(weight, path) for path, weight in matrices(checkpoint.weights).items()}
         self.num_context_words = len(checkpoint.weights.get("linear/context_weights", ()))
         self.tokens = self.ids_BL = _Array(self, "token_ids")
         if self.text.subword_characters:
@@ -156,47 +157,48 @@ class _Graph:
         self._names[name] += 1
         return name if self._names[name] == 1 else f"{name}_{self._names[name]}"
 
+    def norm(self, x: _Array, gamma: _Array, beta: _Array) -> _Array:
+        return self("LayerNormalization", x, gamma, beta, axis=-1, epsilon=NORM_EPSILON)
 
-def _as_matrix(path: str, weight: Any) -> Any:
-    """A weight in the shape in which the graph multiplies with it."""
-    name = path.rpartition("/")[2]
-    if name in ("query_kernel", "key_kernel", "value_kernel"):
-        return weight.reshape(len(weight), -1)
-    if name == "output_kernel":
-        return weight.reshape(-1, weight.shape[-1])
-    if name == "score_kernel":
-        return weight[None, :, None, None, :]
-    if name == "convolution_kernel":
-        return weight.T[:, None]
-    return weight.reshape(-1) if name.endswith("_bias") else weight
+    def affine(self, x: _Array, kernel: _Array, bias: _Array) -> _Array:
+        return x @ kernel + bias
+
+    def activation(self, x: _Array) -> _Array:
+        # X Φ(x), with the normal distribution's Φ itself and not its tanh approximation.
+        return self("Relu", x) if self.model.activation == "relu" else x * (self("Erf", x * 0.5**0.5) + 1.0) * 0.5
+
+    def split_heads(self, x_BLF: _Array, num_heads: int) -> _Array:
+        return self("Reshape", x_BLF, [0, 0, num_heads, self.model.head_key_dim]).transposed(0, 2, 1, 3)
+
+    def merge_heads(self, mixed_BHLK: _Array, num_heads: int) -> _Array:
+        return self("Reshape", mixed_BHLK.transposed(0, 2, 1, 3), [0, 0, num_heads * self.model.head_key_dim])
+
+    def attend(self, q_BHLK: _Array, k_BHMK: _Array, v_BHMK: _Array, weights: dict[str, _Array]) -> _Array:
+        if self.model.attention_score == "additive":
+            sums_BHLMK = self("Tanh", q_BHLK.with_axes(3) + k_BHMK.with_axes(2))
+            scores_BHLM = self("ReduceSum", sums_BHLMK * weights["score_kernel"].with_axes(0, 2, 3), [-1], keepdims=0)
+        else:
+            scale = self.model.head_key_dim**-0.5 if self.model.use_scale else 1.0
+            scores_BHLM = (q_BHLK * scale) @ k_BHMK.transposed(0, 1, 3, 2)
+        return self("Softmax", self("Where", self.mask_BL.with_axes(1, 2), scores_BHLM, LOWEST), axis=-1) @ v_BHMK
 
 
 def _probabilities(graph: _Graph, num_classes: int) -> _Array:
     """Probabilities of all classes, (B, C), from ``token_ids`` (B, L) or (B, L, 1 + W)."""
-    x_BLD = _embed(graph)
-    for block in range(graph.model.num_blocks):
-        x_BLD = _encode(graph, x_BLD, f"encoder_{block}", graph.model.heads[block])
+    x_BLD = graph.blocks(_embed(graph), graph.weights)
     features_BD = _global_max_pool(graph, x_BLD)
     if "linear/table" in graph.weights:
         features_BD = graph("Concat", features_BD, _linear_logits(graph), axis=1, name="features")
-    logits = _affine(graph, features_BD, "classifier/kernel", "classifier/bias")
+    logits = graph.affine(features_BD, graph.weights["classifier/kernel"], graph.weights["classifier/bias"])
     if num_classes > 2:
         return graph("Softmax", logits, axis=-1, name="probabilities")
     second_B1 = graph("Sigmoid", logits)
     return graph("Concat", graph("Sub", 1.0, second_B1), second_B1, axis=1, name="probabilities")
 
 
-def _affine(graph: _Graph, x: _Array, kernel: str, bias: str) -> _Array:
-    """X W + b, of the weights with these paths."""
-    return x @ graph.weights[kernel] + graph.weights[bias]
-
-
 def _embed(graph: _Graph) -> _Array:
     """Token embedding, those of n-grams that end there, the mean of its subwords', their convolution and position embedding, (B, L, D)."""
-    model, tables = (
-        graph.model,
-        {path.rpartition("/")[2]: weight for path, weight in graph.weights.items() if path.startswith("embedding/")},
-    )
+    model, tables = graph.model, below(graph.weights, "embedding/token_embedding/")
     x_BLD = graph("Gather", tables["words"], graph.ids_BL, name="embedding")
     for n in range(2, model.max_ngram + 1):
         bucket_BL, whole_BL = _ngrams(graph, n, model.ngram_buckets)
@@ -207,8 +209,8 @@ def _embed(graph: _Graph) -> _Array:
     if model.conv_kernel_size:
         reach = model.conv_kernel_size // 2
         x_BLD = x_BLD * graph.real_BL.with_axes(2)
-        x_BDL = x_BLD.transposed(0, 2, 1)
-        convolved_BDL = graph("Conv", x_BDL, tables["convolution_kernel"], group=model.embed_dim, pads=[reach, reach], name="convolution")
+        x_BDL, kernel_D1N = x_BLD.transposed(0, 2, 1), tables["convolution_kernel"].transposed(1, 0).with_axes(1)
+        convolved_BDL = graph("Conv", x_BDL, kernel_D1N, group=model.embed_dim, pads=[reach, reach], name="convolution")
         x_BLD = x_BLD + convolved_BDL.transposed(0, 2, 1)
     if model.positions == "none":
         return x_BLD
@@ -328,57 +330,6 @@ def _window_sums(graph: _Graph, x_BL: _Array, reach: int) -> _Array:
     last_L = graph("Min", graph.positions_L + (reach + 1), graph.length)
     first_L = graph("Max", graph.positions_L - reach, 0)
     return graph("Gather", sums_BL, last_L, axis=1) - graph("Gather", sums_BL, first_L, axis=1)
-
-
-def _encode(graph: _Graph, x_BLD: _Array, name: str, heads: int) -> _Array:
-    """One encoder block, (B, L, D); its weights have paths below ``name``."""
-
-    def norm(x: _Array, which: str) -> _Array:
-        gamma, beta = (graph.weights[f"{name}/{which}/{part}"] for part in ("gamma", "beta"))
-        return graph("LayerNormalization", x, gamma, beta, axis=-1, epsilon=NORM_EPSILON, name=f"{name}/{which}")
-
-    def feed_forward(x: _Array) -> _Array:
-        hidden, output = f"{name}/feed_forward_in", f"{name}/feed_forward_out"
-        x = _affine(graph, x, f"{hidden}/kernel", f"{hidden}/bias")
-        activated = graph("Relu", x) if graph.model.activation == "relu" else _gelu(graph, x)
-        return _affine(graph, activated, f"{output}/kernel", f"{output}/bias")
-
-    if graph.model.normalization == "pre":
-        x_BLD = x_BLD + _attention(graph, norm(x_BLD, "attention_norm"), f"{name}/attention", heads)
-        return x_BLD + feed_forward(norm(x_BLD, "feed_forward_norm"))
-    x_BLD = norm(x_BLD + _attention(graph, x_BLD, f"{name}/attention", heads), "attention_norm")
-    return norm(x_BLD + feed_forward(x_BLD), "feed_forward_norm")
-
-
-def _attention(graph: _Graph, x_BLD: _Array, name: str, heads: int) -> _Array:
-    """Self-attention of every head, concatenated and projected, (B, L, D).
-
-    Source: Vaswani et al. 2017, "Attention Is All You Need", eq. 1 and section 3.2.2; additive: Bahdanau et al. 2015, section A.1.2.
-    """
-    key_dim = graph.model.head_key_dim
-
-    def project(which: str) -> _Array:
-        projected = _affine(graph, x_BLD, f"{name}/{which}_kernel", f"{name}/{which}_bias")
-        return graph("Reshape", projected, [0, 0, heads, key_dim]).transposed(0, 2, 1, 3)
-
-    q_BHLK, k_BHMK, v_BHMV = project("query"), project("key"), project("value")
-    if graph.model.attention_score == "additive":
-        sums_BHLMK = graph("Tanh", q_BHLK.with_axes(3) + k_BHMK.with_axes(2))
-        scores_BHLM = graph("ReduceSum", sums_BHLMK * graph.weights[f"{name}/score_kernel"], [-1], keepdims=0)
-    else:
-        scale = key_dim**-0.5 if graph.model.use_scale else 1.0
-        scores_BHLM = (q_BHLK * scale) @ k_BHMK.transposed(0, 1, 3, 2)
-    real_B11M = graph.mask_BL.with_axes(1, 2)
-    weights_BHLM = graph("Softmax", graph("Where", real_B11M, scores_BHLM, LOWEST), axis=-1, name=f"{name}/weights")
-    anywhere_B111 = graph("ReduceMax", real_B11M.as_float(), [-1], keepdims=1)
-    mixed_BLHV = ((weights_BHLM @ v_BHMV) * anywhere_B111).transposed(0, 2, 1, 3)
-    concatenated = graph("Reshape", mixed_BLHV, [0, 0, heads * key_dim])
-    return _affine(graph, concatenated, f"{name}/output_kernel", f"{name}/output_bias")
-
-
-def _gelu(graph: _Graph, x: _Array) -> _Array:
-    """X Φ(x), with the normal distribution's Φ itself and not its tanh approximation."""
-    return x * (graph("Erf", x * 0.5**0.5) + 1.0) * 0.5
 
 
 def _global_max_pool(graph: _Graph, x_BLD: _Array) -> _Array:

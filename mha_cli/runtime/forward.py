@@ -51,21 +51,15 @@ def class_probabilities(tokens: Array, weights: Weights, config: Config, encoder
 
 def pooled_features(x_BLD: Array, mask_BL: Array, weights: Weights, model: ModelConfig) -> Array:
     """What all encoder blocks make of embedded tokens, pooled over the positions, (B, D)."""
-    for block in range(model.num_blocks):
-        x_BLD, _ = encode(x_BLD, mask_BL, below(weights, f"encoder_{block}/"), model)
-    return global_max_pool(x_BLD, mask_BL)
+    return global_max_pool(_NumpyEncoder(model, mask_BL).blocks(x_BLD, matrices(weights)), mask_BL)
 
 
 @quiet_overflow
 def attention_weights(tokens: Array, weights: Weights, model: ModelConfig) -> list[Array]:
     """Which position looks at which: the attention weights (B, H, L, M) of every block; tokens as of ``class_probabilities``."""
-    mask_BL = ids_of(tokens) != 0
-    x_BLD = embed(tokens, weights, model)
-    attention = []
-    for block in range(model.num_blocks):
-        x_BLD, attention_BHLM = encode(x_BLD, mask_BL, below(weights, f"encoder_{block}/"), model, keep_attention=True)
-        attention.append(finite(attention_BHLM))
-    return attention
+    encoder = _NumpyEncoder(model, ids_of(tokens) != 0, keep_attention=True)
+    encoder.blocks(embed(tokens, weights, model), matrices(weights))
+    return [finite(attention_BHLM) for attention_BHLM in encoder.attention]
 
 
 def finite(numbers: Array) -> Array:
@@ -204,64 +198,118 @@ def sinusoid(length: int, width: int) -> Array:
     return angles.astype(np.float32)
 
 
-def encode(x_BLD: Array, mask_BL: Array, weights: Weights, model: ModelConfig, keep_attention: bool = False) -> tuple[Array, Array]:
-    """One encoder block, (B, L, D), and its attention weights (B, H, L, M), empty unless kept; padded positions are never looked at."""
+class Encoder:
+    """All encoder blocks, over NumPy's arrays or over the nodes of a graph: ``+`` adds them, a subclass has the other operations.
 
-    def feed_forward(x: Array) -> Array:
-        hidden = x.reshape(-1, x.shape[-1]) @ weights["feed_forward_in/kernel"]
-        hidden += weights["feed_forward_in/bias"]
-        activated = np.maximum(hidden, 0.0, out=hidden) if model.activation == "relu" else gelu(hidden)
-        output: Array = activated @ weights["feed_forward_out/kernel"]
-        output += weights["feed_forward_out/bias"]
-        return output.reshape(x.shape)
+    Weights come from ``matrices``.
 
-    def norm(x: Array, which: str) -> Array:
-        return layer_norm(x, weights[f"{which}/gamma"], weights[f"{which}/beta"])
-
-    pre = model.normalization == "pre"
-    words_BLD = norm(x_BLD, "attention_norm") if pre else x_BLD
-    mixed_BLD, attention_BHLM = multi_head_attention(words_BLD, mask_BL, below(weights, "attention/"), model, keep_attention)
-    if pre:
-        attended_BLD = x_BLD + mixed_BLD
-        return attended_BLD + feed_forward(norm(attended_BLD, "feed_forward_norm")), attention_BHLM
-    attended_BLD = norm(x_BLD + mixed_BLD, "attention_norm")
-    return norm(attended_BLD + feed_forward(attended_BLD), "feed_forward_norm"), attention_BHLM
-
-
-def multi_head_attention(
-    x_BLD: Array, mask_BM: Array, weights: Weights, model: ModelConfig, keep_attention: bool = False
-) -> tuple[Array, Array]:
-    """Self-attention of every head, concatenated and projected, and the attention weights (B, H, L, M), empty unless kept.
-
-    Attention scores are computed a block of texts at a time, and those of long texts a block of queries at a time: memory grows linearly
-    with length.
-
-    Source: Vaswani et al. 2017, "Attention Is All You Need", eq. 1 and section 3.2.2.
+    Source: Vaswani et al. 2017, "Attention Is All You Need", eq. 1 and sections 3.1 to 3.3.
     """
-    q_BHLK, k_BHMK, v_BHMK = (_project(x_BLD, weights, name) for name in ("query", "key", "value"))
-    real_B1M1 = mask_BM[:, None, :, None]
-    k_BHMK = np.where(real_B1M1, k_BHMK, k_BHMK[:, :, :1])  # a padded key scores as the first does, so that it never is the largest alone
-    # Σ exp(s) v and Σ exp(s) in one product: a padded key counts in neither, and dividing afterwards spares a pass over (B, H, L, M).
-    v_and_one = np.concatenate([v_BHMK, np.ones_like(v_BHMK[..., :1])], axis=-1) * real_B1M1
-    moderate = _largest_norm(q_BHLK) * _largest_norm(k_BHMK) < MODERATE and model.attention_score == "dot_product"
-    batch, heads, length, width = q_BHLK.shape
-    sums = np.empty((batch, heads, length, width + 1), np.float32)
-    attention_BHLM = np.zeros((batch, heads, length, length) if keep_attention else (0, heads, 0, 0), np.float32)
-    for rows, queries in _score_blocks(batch, length, heads if model.attention_score == "dot_product" else max(heads, width)):
-        scores = attention_scores(q_BHLK[rows, :, queries], k_BHMK[rows], weights, model)
-        if not moderate:
-            scores -= scores.max(axis=-1, keepdims=True)
-        exponentials = np.exp(scores, out=scores)
-        np.matmul(exponentials, v_and_one[rows], out=sums[rows, :, queries])
-        if keep_attention:
-            attention_BHLM[rows, :, queries] = exponentials * real_B1M1[rows].swapaxes(2, 3)
-    totals_BHL1 = np.maximum(sums[..., -1:], np.float32(1e-30))  # 0 for a text without words, which looks nowhere
-    if keep_attention:
-        attention_BHLM /= totals_BHL1
-    kernel_HKD = weights["output_kernel"]
-    mixed_BLF = (sums[..., :-1] / totals_BHL1).swapaxes(1, 2).reshape(batch, length, heads * width)
-    output_BLD: Array = mixed_BLF @ kernel_HKD.reshape(heads * width, -1) + weights["output_bias"]
-    return output_BLD, attention_BHLM
+
+    norm: Callable[..., Any]  # γ (x - mean) / √(variance + ε) + β over the last axis
+    affine: Callable[..., Any]  # X W + b
+    activation: Callable[..., Any]
+    split_heads: Callable[..., Any]  # (B, L, H·K) to (B, H, L, K)
+    attend: Callable[..., Any]  # queries, keys and values to the mixed values of every head, (B, H, L, K)
+    merge_heads: Callable[..., Any]  # (B, H, L, K) to (B, L, H·K)
+
+    def __init__(self, model: ModelConfig) -> None:
+        self.model = model
+
+    def blocks(self, x_BLD: Any, weights: Mapping[str, Any]) -> Any:
+        """What the encoder makes of embedded tokens, (B, L, D)."""
+        for number, num_heads in enumerate(self.model.heads):
+            x_BLD = self.block(x_BLD, below(weights, f"encoder_{number}/"), num_heads)
+        return x_BLD
+
+    def block(self, x_BLD: Any, weights: Mapping[str, Any], num_heads: int) -> Any:
+        """One encoder block, (B, L, D)."""
+
+        def norm(x: Any, name: str) -> Any:
+            return self.norm(x, weights[f"{name}/gamma"], weights[f"{name}/beta"])
+
+        def dense(x: Any, name: str) -> Any:
+            return self.affine(x, weights[f"{name}/kernel"], weights[f"{name}/bias"])
+
+        def attention(x: Any) -> Any:
+            return self.multi_head_attention(x, below(weights, "attention/"), num_heads)
+
+        def feed_forward(x: Any) -> Any:
+            return dense(self.activation(dense(x, "feed_forward_in")), "feed_forward_out")
+
+        if self.model.normalization == "pre":
+            attended_BLD = x_BLD + attention(norm(x_BLD, "attention_norm"))
+            return attended_BLD + feed_forward(norm(attended_BLD, "feed_forward_norm"))
+        attended_BLD = norm(x_BLD + attention(x_BLD), "attention_norm")
+        return norm(attended_BLD + feed_forward(attended_BLD), "feed_forward_norm")
+
+    def multi_head_attention(self, x_BLD: Any, weights: Mapping[str, Any], num_heads: int) -> Any:
+        """Self-attention of every head, concatenated and projected, (B, L, D)."""
+        projected = (self.affine(x_BLD, weights[f"{name}_kernel"], weights[f"{name}_bias"]) for name in ("query", "key", "value"))
+        mixed_BHLK = self.attend(*(self.split_heads(x_BLF, num_heads) for x_BLF in projected), weights)
+        return self.affine(self.merge_heads(mixed_BHLK, num_heads), weights["output_kernel"], weights["output_bias"])
+
+
+class _NumpyEncoder(Encoder):
+    """The encoder in NumPy; padded positions, False in ``mask_BM``, are never looked at.
+
+    With ``keep_attention``, ``attention`` has the attention weights (B, H, L, M) of every block.
+    """
+
+    def __init__(self, model: ModelConfig, mask_BM: Array, keep_attention: bool = False) -> None:
+        super().__init__(model)
+        self._real_B1M1, self._keep_attention = mask_BM[:, None, :, None], keep_attention
+        self.attention: list[Array] = []
+
+    def norm(self, x: Array, gamma: Array, beta: Array) -> Array:
+        mean_D1 = np.full((x.shape[-1], 1), 1.0 / x.shape[-1], dtype=x.dtype)  # a product is faster than a mean over a short axis
+        centred: Array = x - x @ mean_D1
+        variance = np.square(centred) @ mean_D1
+        centred /= np.sqrt(variance + np.float32(NORM_EPSILON))
+        centred *= gamma
+        centred += beta
+        return centred
+
+    def activation(self, x: Array) -> Array:
+        return np.maximum(x, 0.0, out=x) if self.model.activation == "relu" else gelu(x)
+
+    def affine(self, x: Array, kernel: Array, bias: Array) -> Array:
+        output: Array = x.reshape(-1, x.shape[-1]) @ kernel
+        output += bias
+        return output.reshape(*x.shape[:-1], -1)
+
+    def split_heads(self, x_BLF: Array, num_heads: int) -> Array:
+        return x_BLF.reshape(*x_BLF.shape[:2], num_heads, self.model.head_key_dim).swapaxes(1, 2)
+
+    def merge_heads(self, mixed_BHLK: Array, num_heads: int) -> Array:
+        batch, _, length, width = mixed_BHLK.shape
+        return mixed_BHLK.swapaxes(1, 2).reshape(batch, length, num_heads * width)
+
+    def attend(self, q_BHLK: Array, k_BHMK: Array, v_BHMK: Array, weights: Weights) -> Array:
+        # Scores are computed a block of texts at a time, those of long texts a block of queries: memory grows linearly with length.
+        real_B1M1, dot_product = self._real_B1M1, self.model.attention_score == "dot_product"
+        k_BHMK = np.where(
+            real_B1M1, k_BHMK, k_BHMK[:, :, :1]
+        )  # a padded key scores as the first does, so that it never is the largest alone
+        # Σ exp(s) v and Σ exp(s) in one product: a padded key counts in neither, and dividing afterwards spares a pass over (B, H, L, M).
+        v_and_one = np.concatenate([v_BHMK, np.ones_like(v_BHMK[..., :1])], axis=-1) * real_B1M1
+        moderate = dot_product and _largest_norm(q_BHLK) * _largest_norm(k_BHMK) < MODERATE
+        batch, heads, length, width = q_BHLK.shape
+        sums = np.empty((batch, heads, length, width + 1), np.float32)
+        attention_BHLM = np.zeros((batch, heads, length, length) if self._keep_attention else (0,), np.float32)
+        for rows, queries in _score_blocks(batch, length, heads if dot_product else max(heads, width)):
+            scores = attention_scores(q_BHLK[rows, :, queries], k_BHMK[rows], weights, self.model)
+            if not moderate:
+                scores -= scores.max(axis=-1, keepdims=True)
+            exponentials = np.exp(scores, out=scores)
+            np.matmul(exponentials, v_and_one[rows], out=sums[rows, :, queries])
+            if self._keep_attention:
+                attention_BHLM[rows, :, queries] = exponentials * real_B1M1[rows].swapaxes(2, 3)
+        totals_BHL1 = np.maximum(sums[..., -1:], np.float32(1e-30))  # 0 for a text without words, which looks nowhere
+        if self._keep_attention:
+            self.attention.append(attention_BHLM / totals_BHL1)
+        mixed_BHLK: Array = sums[..., :-1] / totals_BHL1
+        return mixed_BHLK
 
 
 def _score_blocks(batch: int, length: int, width: int) -> Iterator[tuple[slice, slice]]:
@@ -286,26 +334,6 @@ def attention_scores(q_BHLK: Array, k_BHMK: Array, weights: Weights, model: Mode
 def _largest_norm(x_BHLK: Array) -> float:
     """The length of the longest vector: no dot product is larger than the product of two such lengths (Cauchy and Schwarz)."""
     return float(np.einsum("bhlk,bhlk->bhl", x_BHLK, x_BHLK).max(initial=0.0) ** 0.5)
-
-
-def _project(x_BLD: Array, weights: Weights, name: str) -> Array:
-    """Queries, keys or values of every head, (B, H, L, K)."""
-    kernel_DHK = weights[f"{name}_kernel"]
-    width, heads, head_width = kernel_DHK.shape
-    projected = (x_BLD @ kernel_DHK.reshape(width, heads * head_width)).reshape(*x_BLD.shape[:2], heads, head_width)
-    projected += weights[f"{name}_bias"]
-    return projected.swapaxes(1, 2)
-
-
-def layer_norm(x: Array, gamma: Array, beta: Array) -> Array:
-    """γ (x - mean) / √(variance + ε) + β over the last axis."""
-    mean_D1 = np.full((x.shape[-1], 1), 1.0 / x.shape[-1], dtype=x.dtype)  # a product is faster than a mean over a short axis
-    centred: Array = x - x @ mean_D1
-    variance = np.square(centred) @ mean_D1
-    centred /= np.sqrt(variance + np.float32(NORM_EPSILON))
-    centred *= gamma
-    centred += beta
-    return centred
 
 
 def global_max_pool(x_BLD: Array, mask_BL: Array) -> Array:
@@ -339,3 +367,16 @@ def gelu(x: Array) -> Array:
 def below(weights: Mapping[str, Weight], prefix: str) -> dict[str, Weight]:
     """The weights whose path starts with ``prefix``, without it."""
     return {path.removeprefix(prefix): weight for path, weight in weights.items() if path.startswith(prefix)}
+
+
+def matrices(weights: Weights) -> dict[str, Array]:
+    """The weights, with kernels and biases of all heads of an attention layer as one matrix and one vector."""
+    return {path: _as_matrix(path.rpartition("/")[2], weight) for path, weight in weights.items()}
+
+
+def _as_matrix(name: str, weight: Array) -> Array:
+    if name in ("query_kernel", "key_kernel", "value_kernel"):
+        return weight.reshape(len(weight), -1)
+    if name == "output_kernel":
+        return weight.reshape(-1, weight.shape[-1])
+    return weight.reshape(-1) if name.endswith("_bias") else weight

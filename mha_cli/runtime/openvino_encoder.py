@@ -1,6 +1,6 @@
 """The encoder and its pooling as a graph for OpenVINO, which fuses attention; OpenVINO is known here alone.
 
-The formulas are those of ``runtime/forward.py``. What takes NumPy little time stays there: embeddings, the linear model, the last layer.
+What takes NumPy little time stays in ``runtime/forward.py``: embeddings, the linear model, the last layer.
 
 Axes: B batch, L length (M when keys are meant), H heads, K width per head, F = H·K, D model width.
 """
@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mha_cli.runtime.forward import NORM_EPSILON, Array, Weights, below, pooled_features
+from mha_cli.runtime.forward import NORM_EPSILON, Array, Encoder, Weights, matrices, pooled_features
 from mha_cli.system.working_memory import MOST_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mha_cli.checkpoint.file import Checkpoint
     from mha_cli.config.settings import ModelConfig
 
@@ -93,67 +95,42 @@ def _is_moderate(numbers: Array) -> bool:
 
 def _graph(weights: Weights, model: ModelConfig) -> Any:
     """The graph from embedded tokens (B, L, D), and 0 or for padding ``LOWEST`` (B, L), to the pooled features (B, D)."""
-    x_BLD = embedded_BLD = ops.parameter([-1, -1, model.embed_dim], openvino.Type.f32)
+    embedded_BLD = ops.parameter([-1, -1, model.embed_dim], openvino.Type.f32)
     bias_BL = ops.parameter([-1, -1], openvino.Type.f32)
-    for block in range(model.num_blocks):
-        x_BLD = _encode(x_BLD, bias_BL, below(weights, f"encoder_{block}/"), model)
-    pooled_BD = ops.reduce_max(ops.add(x_BLD, ops.unsqueeze(bias_BL, _axes(2))), _axes(1))
+    constants = {path: ops.constant(np.ascontiguousarray(weight)) for path, weight in matrices(weights).items()}
+    x_BLD = _Graph(model, ops.unsqueeze(bias_BL, _axes(1, 2))).blocks(embedded_BLD, constants)
+    pooled_BD = ops.reduce_max(x_BLD + ops.unsqueeze(bias_BL, _axes(2)), _axes(1))
     return openvino.Model([pooled_BD], [embedded_BLD, bias_BL], "encoder")
 
 
-def _encode(x_BLD: Any, bias_BM: Any, weights: Weights, model: ModelConfig) -> Any:
-    """One encoder block, (B, L, D)."""
+class _Graph(Encoder):
+    def __init__(self, model: ModelConfig, bias_B11M: Any) -> None:
+        super().__init__(model)
+        self.bias_B11M = bias_B11M
 
-    def norm(x: Any, which: str) -> Any:
-        centred = ops.mvn(x, _axes(-1), True, NORM_EPSILON, "inside_sqrt")
-        return ops.add(ops.multiply(centred, _constant(weights[f"{which}/gamma"])), _constant(weights[f"{which}/beta"]))
+    def norm(self, x: Any, gamma: Any, beta: Any) -> Any:
+        return ops.mvn(x, _axes(-1), True, NORM_EPSILON, "inside_sqrt") * gamma + beta
 
-    def attend(x: Any) -> Any:
-        return _attention(x, bias_BM, below(weights, "attention/"), model)
+    def affine(self, x: Any, kernel: Any, bias: Any) -> Any:
+        return ops.matmul(x, kernel, False, False) + bias
 
-    def feed_forward(x: Any) -> Any:
-        hidden = _affine(x, weights["feed_forward_in/kernel"], weights["feed_forward_in/bias"])
-        activated = ops.relu(hidden) if model.activation == "relu" else ops.gelu(hidden, "erf")
-        return _affine(activated, weights["feed_forward_out/kernel"], weights["feed_forward_out/bias"])
+    def activation(self, x: Any) -> Any:
+        return ops.relu(x) if self.model.activation == "relu" else ops.gelu(x, "erf")
 
-    if model.normalization == "pre":
-        attended_BLD = ops.add(x_BLD, attend(norm(x_BLD, "attention_norm")))
-        return ops.add(attended_BLD, feed_forward(norm(attended_BLD, "feed_forward_norm")))
-    attended_BLD = norm(ops.add(x_BLD, attend(x_BLD)), "attention_norm")
-    return norm(ops.add(attended_BLD, feed_forward(attended_BLD)), "feed_forward_norm")
+    def split_heads(self, x_BLF: Any, num_heads: int) -> Any:
+        x_BLHK = ops.reshape(x_BLF, _axes(0, 0, num_heads, self.model.head_key_dim), True)
+        return ops.transpose(x_BLHK, _axes(0, 2, 1, 3))
 
+    def merge_heads(self, mixed_BHLK: Any, num_heads: int) -> Any:
+        return ops.reshape(ops.transpose(mixed_BHLK, _axes(0, 2, 1, 3)), _axes(0, 0, num_heads * self.model.head_key_dim), True)
 
-def _attention(x_BLD: Any, bias_BM: Any, weights: Weights, model: ModelConfig) -> Any:
-    """Self-attention of every head, concatenated and projected, (B, L, D)."""
-
-    def project(which: str) -> Any:
-        kernel_DHK = weights[f"{which}_kernel"]
-        width, *heads = kernel_DHK.shape
-        x = _affine(x_BLD, kernel_DHK.reshape(width, -1), weights[f"{which}_bias"].reshape(-1))
-        return ops.transpose(ops.reshape(x, _axes(0, 0, *heads), True), _axes(0, 2, 1, 3))
-
-    q_BHLK, k_BHMK, v_BHMK = project("query"), project("key"), project("value")
-    bias_B11M = ops.unsqueeze(bias_BM, _axes(1, 2))
-    if model.attention_score == "additive":
-        sums_BHLMK = ops.tanh(ops.add(ops.unsqueeze(q_BHLK, _axes(3)), ops.unsqueeze(k_BHMK, _axes(2))))
-        products = ops.multiply(sums_BHLMK, _constant(weights["score_kernel"][None, :, None, None, :]))
-        weights_BHLM = ops.softmax(ops.add(ops.reduce_sum(products, _axes(-1)), bias_B11M), -1)
-        mixed_BHLK = ops.matmul(weights_BHLM, v_BHMK, False, False)
-    else:
-        scale = _constant(np.float32(model.head_key_dim**-0.5 if model.use_scale else 1.0))
-        mixed_BHLK = ops.scaled_dot_product_attention(q_BHLK, k_BHMK, v_BHMK, bias_B11M, scale)
-    kernel_FD = weights["output_kernel"].reshape(-1, model.embed_dim)
-    mixed_BLF = ops.reshape(ops.transpose(mixed_BHLK, _axes(0, 2, 1, 3)), _axes(0, 0, len(kernel_FD)), True)
-    return _affine(mixed_BLF, kernel_FD, weights["output_bias"])
-
-
-def _affine(x: Any, kernel: Array, bias: Array) -> Any:
-    """X W + b."""
-    return ops.add(ops.matmul(x, _constant(kernel), False, False), _constant(bias))
-
-
-def _constant(values: Any) -> Any:
-    return ops.constant(np.ascontiguousarray(values, np.float32).reshape(np.shape(values)))
+    def attend(self, q_BHLK: Any, k_BHMK: Any, v_BHMK: Any, weights: Mapping[str, Any]) -> Any:
+        if self.model.attention_score == "additive":
+            sums_BHLMK = ops.tanh(ops.unsqueeze(q_BHLK, _axes(3)) + ops.unsqueeze(k_BHMK, _axes(2)))
+            scores_BHLM = ops.reduce_sum(sums_BHLMK * ops.unsqueeze(weights["score_kernel"], _axes(0, 2, 3)), _axes(-1))
+            return ops.matmul(ops.softmax(scores_BHLM + self.bias_B11M, -1), v_BHMK, False, False)
+        scale = ops.constant(np.float32(self.model.head_key_dim**-0.5 if self.model.use_scale else 1.0))
+        return ops.scaled_dot_product_attention(q_BHLK, k_BHMK, v_BHMK, self.bias_B11M, scale)
 
 
 def _axes(*numbers: int) -> Any:
