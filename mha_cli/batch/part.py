@@ -53,7 +53,6 @@ class Job:
 
     Args:
         model_sha256: hash of the checkpoint's file.
-        output: folder of the parts.
         text_column: column or key of the text; None takes that of the training data.
         workers: processes that compute one shard; 1 is this one alone.
     """
@@ -74,14 +73,7 @@ class Job:
 
 @dataclass(frozen=True)
 class ShardReport:
-    """The result of a shard.
-
-    Args:
-        name: name of its file.
-        unreadable: rows of the part that could not be read.
-        earlier: True if the part was there already.
-        fault: why there is no part; empty if there is one.
-    """
+    """The result of a shard: a part, ``earlier`` if it was there already, or a ``fault``."""
 
     name: str
     rows: int = 0
@@ -113,7 +105,6 @@ def classify_shards(
 
     Args:
         shards: shards in the order in which they begin.
-        at_once: tasks at a time.
         begin: function that starts the task of a shard.
         wait: function from the running tasks to one that has ended, and its report; None if its process has ended in the middle. Such a
             shard is begun again, up to ``ATTEMPTS`` times in all.

@@ -27,17 +27,10 @@ from mha_cli.system.processor import available_cores
 
 @dataclass(frozen=True)
 class BatchSummary:
-    """The progress of a batch, or its result.
+    """The progress of a batch, or its result, as ``--json`` shows it.
 
-    Args:
-        written: files whose parts have been written.
-        earlier: files whose parts were there already.
-        failed: faults of files that could not be classified, by their names.
-        rows: rows of all parts, also those of earlier runs.
-        unreadable: rows among them that could not be read.
-        texts: rows of the parts that have been written now.
-        warnings: warnings about files whose parts have been written now, by their names.
-        seconds: time since the files were found.
+    ``rows`` and ``unreadable`` count all parts, ``texts`` and ``warnings`` (by file) only those written now. ``failed`` has the faults
+    by file, ``seconds`` the time since the files were found.
     """
 
     output: str
@@ -80,8 +73,6 @@ def classify_archive(
     """Write a part and a manifest for every file; gives the progress at first and after each of them.
 
     Args:
-        inputs: files, folders, and patterns of them, local or by URI.
-        output: folder of the parts, or its URI.
         checkpoint_path: file that the checkpoint was read from.
         address: address of a Ray cluster to join; None is this machine alone.
         workers: processes that compute; None takes all cores, or one with ``shard``.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -87,8 +86,7 @@ def refuse_used(output: Path) -> None:
     """Refuse a run directory that holds anything but a lock, and what a killed process left of a file."""
     name = shown_path(output)
     try:
-        mode = os.stat(output).st_mode
-        used = not stat.S_ISDIR(mode) or any(path.name != LOCK and not is_temporary(path.name) for path in output.iterdir())
+        used = any(path.name != LOCK and not is_temporary(path.name) for path in output.iterdir())
     except FileNotFoundError:
         return
     except OSError as error:
@@ -99,7 +97,7 @@ def refuse_used(output: Path) -> None:
         raise MhaError(f"--output {name}: holds a finished run", "choose another folder, or remove this one")
     if (output / CONFIG).is_file():
         raise MhaError(f"--output {name}: holds an unfinished run", "add --resume to go on with it, or choose another folder")
-    raise MhaError(f"--output {name}: {'is not empty' if output.is_dir() else 'is a file'}", "choose another folder")
+    raise MhaError(f"--output {name}: is not empty", "choose another folder")
 
 
 def refuse_other_run(output: Path, config: Config) -> None:

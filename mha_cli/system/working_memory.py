@@ -11,31 +11,19 @@ from dataclasses import dataclass, replace
 from mha_cli.config.settings import SUBWORD_LENGTHS, LinearConfig, ModelConfig
 from mha_cli.errors import MhaError
 
-MOST_BYTES = 2_000_000_000
-"""The budget: a text that alone does not fit is refused."""
-BATCH_BYTES = 400_000_000
-"""Memory up to which several texts are computed together; more at once are not faster, and every worker process takes as much."""
-BLOCK_BYTES = 1 << 27
-"""Size of what NumPy computes block by block, as far as a single token, head or class does not take more."""
+MOST_BYTES = 2_000_000_000  # the budget: a text that alone does not fit is refused
+BATCH_BYTES = 400_000_000  # texts are computed together up to this; more are not faster, and every worker process takes as much
+BLOCK_BYTES = 1 << 27  # size of a block in NumPy, if a single token, head or class does not take more
 FLOAT = 4
-ARRAYS_OF_WIDTH = 8
-"""Arrays (B, L, D) alive at once in a block of the encoder: its input, what is added to it, and a normalization of the sum."""
-ARRAYS_OF_SCORES = 3
-"""Arrays (B, H, L, M) alive at once where attention is not computed block by block, or (B, H, L, M, K) with additive scoring."""
-NGRAM_BYTES = 80
-"""Memory for one n-gram of one text, where the text is scored."""
-CHARACTER_BYTES = 64
-"""Memory for one character of one token, where the subwords that end there are found."""
-CONFUSION_BYTES = 24
-"""Memory for one entry of a confusion matrix, while it is counted and made a list."""
-ARRAYS_OF_CLASSES = 6
-"""Arrays (B, C) alive at once in the last layer and after it."""
-SCORE_BLOCK = 1 << 18
-"""Attention scores that NumPy holds at a time, if one row of them is not more: a megabyte stays in a core's cache."""
-MOST_SCORES_AT_ONCE = 2**27
-"""Attention weights of a call, B·H·L·M, up to which the implementation ``auto`` computes them all at once: 512 MiB in float32."""
-QUERIES_OF_A_BLOCK = 256
-"""Queries of a block in ``blockwise``: enough for an efficient matrix product, few enough to keep the block's weights small."""
+ARRAYS_OF_WIDTH = 8  # (B, L, D) alive at once in an encoder block: its input, what is added to it, and a normalization of the sum
+ARRAYS_OF_SCORES = 3  # (B, H, L, M) alive at once without blocks, or (B, H, L, M, K) with additive scoring
+ARRAYS_OF_CLASSES = 6  # (B, C) alive at once in the last layer and after it
+NGRAM_BYTES = 80  # for one n-gram of a text
+CHARACTER_BYTES = 64  # for one character of a token, to find the subwords that end there
+CONFUSION_BYTES = 24  # for one entry of a confusion matrix, while it is counted and made a list
+SCORE_BLOCK = 1 << 18  # attention scores that NumPy holds at a time, if a row is not more: a megabyte stays in a core's cache
+MOST_SCORES_AT_ONCE = 2**27  # attention weights of a call, B·H·L·M, that ``auto`` computes at once: 512 MiB in float32
+QUERIES_OF_A_BLOCK = 256  # in ``blockwise``: enough for an efficient matrix product, few enough to keep the block's weights small
 
 
 def blocks(number: int, bytes_each: int) -> Iterator[slice]:
@@ -108,7 +96,6 @@ class MemoryEstimate:
         return tokens * (FLOAT * width * (2 + rows) + CHARACTER_BYTES * self.characters)
 
     def _score_bytes(self, texts: int, length: int, heads: int) -> int:
-        """Memory for attention scores."""
         model = self.model
         additive = model.attention_score == "additive"
         if self.in_blocks:

@@ -439,7 +439,7 @@ SECTIONS: dict[str, list[Case]] = {
                 ("finished", "holds a finished run; choose another folder, or remove this one"),
                 ("unfinished", "holds an unfinished run; add --resume to go on with it, or choose another folder"),
                 (".", "is not empty; choose another folder"),
-                ("file", "is a file; choose another folder"),
+                ("file", "cannot be used: Not a directory; choose another folder"),
                 ("/proc/x", "cannot be made: No such file or directory; choose another folder"),
                 ("loop", "cannot be used: Too many levels of symbolic links; choose another folder"),
             )
