@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import chain, compress
 from typing import TYPE_CHECKING
 
-from mha_cli.data.labelled_text import LabelledText, TextSource
+from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.labels import labelled
 from mha_cli.data.paths import matching_paths, natural_order
 from mha_cli.errors import MhaError, did_you_mean, listed, printable, shown_path
@@ -44,10 +44,11 @@ def labelled_columns(text: str | None = None, label: str | None = None, by_optio
     return Columns(text or "text", (label or "label",), *settings, required=True)
 
 
-class FileTexts(TextSource):
+class FileTexts:
     """The texts that a config's ``data.train`` and ``data.test`` name.
 
     Attributes:
+        name: path of the training data, as the config gives it; of several, the first and how many there are beside it.
         warnings: warnings about the split read last.
     """
 
@@ -57,17 +58,9 @@ class FileTexts(TextSource):
         self._settings = settings
         self._columns = labelled_columns(settings.text_column, settings.label_column, by_options)
         self._dialect = Dialect(settings.encoding, settings.quoting)
+        self.name = listed(settings.train_paths, 1)
+        self.splits = ("train", "test") if settings.test_paths or settings.test_share else ("train",)
         self.warnings = StreamWarnings(strict=True)
-
-    @property
-    def name(self) -> str:
-        """Path of the training data, as the config gives it; of several, the first and how many there are beside it."""
-        return listed(self._settings.train_paths, 1)
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """``train``, and ``test`` where the config names test data or a share of the training data to test on."""
-        return ("train", "test") if self._settings.test_paths or self._settings.test_share else ("train",)
 
     def unlabelled(self) -> Iterator[str] | None:
         """The lines of ``data.unlabelled``."""

@@ -57,7 +57,7 @@ def drawn_for_testing(
         label_numbers.append(class_ids.setdefault(one.label, len(class_ids)))
         if by_names and not by_groups:
             names.setdefault(digests[-1], names_in(one.text))
-    labels = np.frombuffer(label_numbers, np.int32) if label_numbers else np.zeros(0, np.int32)
+    labels = np.array(label_numbers, np.int32)
     distinct, first, text_of = np.unique(np.array(digests, np.uint64), return_index=True, return_inverse=True)
     drawn_texts = np.zeros(len(distinct), bool)
     if by_groups:

@@ -85,17 +85,18 @@ class Columns(NamedTuple):
             settings = " and ".join(setting for _, setting in wanted)
             hint = f"set {settings}, or add a header line ({self.header})"
             raise MhaError(f"{location}: the first line names neither {neither}, but {shown_columns(names)}", hint)
+        counts = Counter(names)
+        repeated = next((name for name in (names if self.takes_all else (self.text, *self.fields)) if counts[name] > 1), None)
+        if self.has_header and repeated is not None:
+            found = f'the column "{printable(repeated)}" occurs {counts[repeated]} times'
+            raise MhaError(f"{location}: {found}", "rename all but one of them")
         text, *fields = [self._position(column, setting, names, location) for column, setting in wanted]
         return text, fields
 
     def _position(self, column: str, setting: str, names: Sequence[str], location: str) -> int:
         if self.takes_all and column == ALL:
-            if self.has_header and (repeated := next((name for name, number in Counter(names).items() if number > 1), None)) is not None:
-                raise _repeated(repeated, names, location)
             return len(names)
         if self.has_header and column in names:  # a name first, be it a number
-            if names.count(column) > 1:
-                raise _repeated(column, names, location)
             return names.index(column)
         if not is_number(column):
             raise missing_column(column, setting, names, location)
@@ -115,10 +116,6 @@ class Columns(NamedTuple):
             raise MhaError(f'{location}: the text "{printable(self.text)}" is {json_kind(text)}', "write every text as a string")
         values = tuple([None if value is ABSENT else value for value in fields])
         return Record(without_surrogates(text), raw, values, b"", line)
-
-
-def _repeated(column: str, names: Sequence[str], location: str) -> MhaError:
-    return MhaError(f'{location}: the column "{printable(column)}" occurs {names.count(column)} times', "rename all but one of them")
 
 
 def is_number(column: str) -> bool:

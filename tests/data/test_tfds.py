@@ -14,7 +14,7 @@ import pytest
 
 from mha_cli.config.settings import TfdsData
 from mha_cli.data.tfds import TfdsTexts
-from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE
+from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, printable
 from tests.errors import error_of as one_error
 
 if TYPE_CHECKING:
@@ -154,6 +154,10 @@ def test_the_data_folder_of_the_environment_at_the_time(tiny_dir: Path, tmp_path
 # What the config gets wrong
 
 
+NOT_IN = "neither in the TFDS catalogue nor in {folder}"
+NO_NAMES = ("huggingface:imdb", "../imdb", "a b", "imdb_reviews/", "imdb_reviews/plain_text/data_dir=x", "ïmdb", "a\x1b")
+
+
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
@@ -163,36 +167,27 @@ def test_the_data_folder_of_the_environment_at_the_time(tiny_dir: Path, tmp_path
         ({"label_key": "\x1b"}, 'tiny_reviews: no feature "\\x1b" that is a class label (data.label_key); choose from label, partly'),
         ({"text_key": "tags"}, 'tiny_reviews: no feature "tags" that is a text (data.text_key); choose from text'),
         ({"label_key": "stars"}, 'tiny_reviews: no feature "stars" that is a class label (data.label_key); choose from label, partly'),
+        # Features of a set of the catalogue are checked before the download.
+        ({"name": "glue"}, 'glue: no feature "text" that is a text (data.text_key); choose from sentence'),
+        ({"name": "mnist", "text_key": "image"}, 'mnist: no feature "image" that is a text (data.text_key); choose another set'),
+        ({"name": "imdb_revews"}, f'data.name is "imdb_revews": {NOT_IN}; did you mean imdb_reviews?'),
+        ({"name": "zzzzzzzz"}, f'data.name is "zzzzzzzz": {NOT_IN}; for the names see {CATALOGUE}'),
+        (
+            {"name": "imdb_reviews:9.9.9"},
+            f'data.name is "imdb_reviews:9.9.9": Dataset imdb_reviews cannot be loaded at version 9.9.9, only: 1.0.0; {OR_DAMAGED}',
+        ),
+        *(
+            (
+                {"name": name},
+                f'data.name is "{printable(name)}", not the name of a TFDS set; '
+                f"write NAME, NAME/CONFIG or NAME/CONFIG:VERSION; for the names see {CATALOGUE}",
+            )
+            for name in NO_NAMES
+        ),
     ],
 )
-def test_splits_and_features_that_are_not_there(tiny_dir: Path, values: dict[str, Any], expected: str) -> None:
-    assert error_of(data_dir=str(tiny_dir), **values) == expected
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("imdb_revews", "neither in the TFDS catalogue nor in {folder}; did you mean imdb_reviews?"),
-        ("zzzzzzzz", f"neither in the TFDS catalogue nor in {{folder}}; for the names see {CATALOGUE}"),
-        ("imdb_reviews:9.9.9", f"Dataset imdb_reviews cannot be loaded at version 9.9.9, only: 1.0.0; {OR_DAMAGED}"),
-    ],
-)
-def test_unknown_name(tmp_path: Path, name: str, expected: str) -> None:
-    assert error_of(name, data_dir=str(tmp_path)) == f'data.name is "{name}": {expected.format(folder=tmp_path)}'
-
-
-@pytest.mark.parametrize(
-    "name", ["huggingface:imdb", "../imdb", "a b", "imdb_reviews/", "imdb_reviews/plain_text/data_dir=x", "ïmdb", "a\x1b"]
-)
-def test_what_is_no_name_never_reaches_tfds(tmp_path: Path, name: str) -> None:
-    hint = f"write NAME, NAME/CONFIG or NAME/CONFIG:VERSION; for the names see {CATALOGUE}"
-    shown = name.replace("\x1b", "\\x1b")
-    assert error_of(name, data_dir=str(tmp_path)) == f'data.name is "{shown}", not the name of a TFDS set; {hint}'
-
-
-def test_features_of_a_set_of_the_catalogue_are_checked_before_the_download(tmp_path: Path) -> None:
-    assert error_of("glue", data_dir=str(tmp_path)) == 'glue: no feature "text" that is a text (data.text_key); choose from sentence'
-    assert error_of("mnist", text_key="image", data_dir=str(tmp_path)).endswith("that is a text (data.text_key); choose another set")
+def test_names_splits_and_features_that_are_not_there(tiny_dir: Path, values: dict[str, Any], expected: str) -> None:
+    assert error_of(data_dir=str(tiny_dir), **values) == expected.format(folder=tiny_dir)
 
 
 def test_data_folder_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
