@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mha_cli.analysis.evaluation import evaluate
-from mha_cli.analysis.shuffle import ROUNDING, ShuffleResult, compare, shuffle_words, train_and_compare, verdict
+from mha_cli.analysis.shuffle import ROUNDING, ShuffleResult, compare, shuffle_words, verdict
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.config.settings import Config, SampleData
 from mha_cli.data.corpus import EncodedTexts
-from mha_cli.data.preparation import PreparedData, labelled_texts
-from mha_cli.errors import MhaError
+from mha_cli.data.preparation import labelled_texts
 from mha_cli.system.callbacks import Callbacks
 from tests.reviews import encoded
 
@@ -106,12 +105,3 @@ def test_compare_takes_part_of_another_split_and_follows_the_seed(checkpoint_pat
     assert first == again
     assert first.largest_change != other.largest_change
     assert logged == ["it: shuffle 1 of 1"]
-
-
-def test_a_used_output_folder_is_refused_before_any_work(tiny_data: PreparedData, tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("mine")
-    logged: list[str] = []
-    with pytest.raises(MhaError) as raised:
-        train_and_compare(tiny_data, tmp_path, num_shuffles=1, callbacks=Callbacks(log=logged.append))
-    assert str(raised.value).startswith(f"--output {tmp_path}: ")
-    assert logged == []

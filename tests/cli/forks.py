@@ -17,10 +17,9 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from subprocess import PIPE
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,8 +67,8 @@ class ForkServer:
         self._process.wait()
 
 
-class Forked:
-    """A command that is running; the part of ``subprocess.Popen`` that tests use."""
+class Forked(subprocess.Popen[Any]):
+    """``subprocess.Popen`` of a command that a server forks; the server also tells its exit status."""
 
     def __init__(
         self,
@@ -80,80 +79,30 @@ class Forked:
         streams: Sequence[int] = (PIPE, PIPE, PIPE),
         text: bool = False,
     ) -> None:
-        self.returncode: int | None = None
-        self._answers, theirs = socket.socketpair()
-        ends, given = list[IO[Any] | None](), list[int]()
-        for number, stream in enumerate(streams):
-            if stream != PIPE:
-                ends.append(None)
-                given.append(os.dup(stream))
-                continue
-            reads, writes = os.pipe()
-            ours, its = (writes, reads) if number == 0 else (reads, writes)
-            ends.append(open(ours, ("w" if number == 0 else "r") + ("" if text else "b"), -1 if text else 0))  # noqa: SIM115
-            given.append(its)
-        self.stdin, self.stdout, self.stderr = ends
-        job = {"arguments": [os.fsdecode(argument) for argument in arguments], "cwd": str(cwd), "environment": dict(environment)}
-        with theirs:
-            server.start(job, [theirs.fileno(), *given])
-        for descriptor in given:
-            os.close(descriptor)
-        self.pid = int(self._answers.recv(DIGITS))
+        words = [os.fsdecode(argument) for argument in arguments]
+        self._server, self._job = server, {"arguments": words, "cwd": str(cwd), "environment": dict(environment)}
+        super().__init__(words, -1 if text else 0, None, *streams, text=text)
         server.commands.append(self)
 
-    def __enter__(self) -> Self:
-        return self
+    def _execute_child(self, *given: Any) -> None:
+        pipes = given[10:16]  # for each standard stream the ends to read from and to write to
+        self._answers, theirs = socket.socketpair()
+        with theirs:
+            self._server.start(self._job, [theirs.fileno(), pipes[0], pipes[3], pipes[5]])
+        self._close_pipe_fds(*pipes)
+        self.pid, self._child_created = int(self._answers.recv(DIGITS)), True
 
-    def __exit__(self, *_: object) -> None:
-        for pipe in (self.stdin, self.stdout, self.stderr):
-            if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()
-        self.wait()
-
-    def send_signal(self, number: int) -> None:
-        """Send it a signal, if it is still there."""
-        if self.poll() is None:
-            os.kill(self.pid, number)
-
-    def kill(self) -> None:
-        """End it at once."""
-        self.send_signal(signal.SIGKILL)
-
-    def poll(self) -> int | None:
-        """Its exit status, minus the number of the signal that ended it; None while it runs."""
+    def _internal_poll(self, *_: Any, **__: Any) -> int | None:
         with contextlib.suppress(BlockingIOError):
-            return self.wait(0)
+            return self._wait(0)
         return None
 
-    def wait(self, timeout: float | None = None) -> int:
-        """The same, once it has ended."""
+    def _wait(self, timeout: float | None) -> int:
         if self.returncode is None:
             self._answers.settimeout(timeout)
             self.returncode = int(self._answers.recv(DIGITS))
             self._answers.close()
         return self.returncode
-
-    def communicate(self, given: str | bytes | None = None, timeout: float | None = None) -> tuple[Any, Any]:
-        """What it writes to pipes until it ends; None of the others."""
-        seen: dict[IO[Any], Any] = {}
-        pipes = [pipe for pipe in (self.stdout, self.stderr) if pipe is not None]
-        readers = [threading.Thread(target=lambda pipe=pipe: seen.update({pipe: pipe.read()}), daemon=True) for pipe in pipes]
-        for reader in readers:
-            reader.start()
-        if self.stdin is not None:
-            with contextlib.suppress(BrokenPipeError), self.stdin as stdin:
-                _write_all(stdin, given or b"")
-        self.wait(timeout)
-        for reader, pipe in zip(readers, pipes, strict=True):
-            reader.join(timeout)
-            pipe.close()
-        return tuple(None if pipe is None else seen[pipe] for pipe in (self.stdout, self.stderr))
-
-
-def _write_all(stream: IO[Any], data: Any) -> None:
-    while data:
-        data = data[stream.write(data) :]
 
 
 @functools.cache

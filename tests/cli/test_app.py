@@ -133,14 +133,6 @@ def test_missing_packages_are_named(arguments: str, message: str, mha: Mha, tmp_
 # The output cannot be written
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_full_disk(tmp_path: Path) -> None:
-    with open("/dev/full", "wb") as full:
-        process = fork(["--help"], tmp_path, (PIPE, full.fileno(), PIPE))
-    assert process.communicate(timeout=TIMEOUT)[1] == b"error: cannot write the output: No space left on device\n"
-    assert process.wait() == 1
-
-
 def test_a_reader_that_left(tmp_path: Path) -> None:
     ours, theirs = os.pipe()
     os.close(ours)

@@ -15,7 +15,7 @@ from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoin
 from mha_cli.plots.figures import attention_figure
 from mha_cli.runtime.inspection import view_attention
 from tests.checkpoints import small_checkpoint
-from tests.cli.command import Result, has_control_characters, run_mha, tree
+from tests.cli.command import Result, has_control_characters, run_mha
 from tests.cli.pages import HOSTILE, data_of
 
 if TYPE_CHECKING:
@@ -211,14 +211,6 @@ def test_a_hostile_review_is_only_data(attention: Attention, tmp_path: Path) -> 
     assert attention(HOSTILE, "--html", "page.html").code == 0
     words = data_of(tmp_path / "page.html")["words"]
     assert words == ["<", "/", "script", ">", "<", "b", ">", "&", "the", "<", "!", "-", "-"]
-
-
-@pytest.mark.parametrize(("ending", "choice"), [(".png", []), (".PDF", ["--head", "1"])])
-def test_a_picture(ending: str, choice: list[str], attention: Attention, tmp_path: Path) -> None:
-    result = attention(TEXT, "--png", f"heads{ending}", *choice)
-    assert (result.code, result.stderr) == (0, "")
-    assert (tmp_path / f"heads{ending}").read_bytes().startswith(BEGINNINGS[ending])
-    assert list(tree(tmp_path)) == [f"heads{ending}"]
 
 
 def test_the_picture_names_heads_and_words_marks_unknown_ones_and_tells_the_entropy(blocks: Path, mha: Mha, tmp_path: Path) -> None:

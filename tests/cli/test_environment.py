@@ -24,15 +24,14 @@ KERAS = '{"backend": "nonsense", "floatx": "float16", "image_data_format": "chan
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limits of Linux")
 @pytest.mark.process
-@pytest.mark.parametrize("home", ["unset HOME", "HOME=/proc; export HOME"])  # none, and one that cannot be written to
-def test_everything_at_once(home: str, tmp_path: Path) -> None:
+def test_everything_at_once(tmp_path: Path) -> None:
     for module in MODULES:
         (tmp_path / f"{module}.py").write_text("raise SystemExit('hostile')")
     (tmp_path / ".keras").mkdir()
     (tmp_path / ".keras" / "keras.json").write_text(KERAS)
     changes = {"TMPDIR": "/nowhere", "LANG": "C", "LC_ALL": "C", "KERAS_BACKEND": "nonsense", "KERAS_HOME": ".keras"}
     done = subprocess.run(
-        ["sh", "-c", f'{home}; ulimit -n 64; "$@"', "sh", *INSTALLED, *TRAIN],
+        ["sh", "-c", 'HOME=/proc; export HOME; ulimit -n 64; "$@"', "sh", *INSTALLED, *TRAIN],
         cwd=tmp_path,
         env=environment(changes),
         capture_output=True,

@@ -93,22 +93,13 @@ def test_predict_remembers_the_text_column_or_takes_another(mha: Mha, cwd: Path)
 # From elsewhere
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("evaluate", "got.keras", "--split", "validation"),
-        ("heads", "got.keras", "--prune", "1", "--output", "pruned.keras", "--retrain", "1"),
-        ("shuffle-test", CHECKPOINT, "got.keras"),
-    ],
-    ids=lambda arguments: arguments[0],
-)
-def test_data_that_a_strangers_checkpoint_names_is_left_alone(arguments: tuple[str, ...], mha: Mha, cwd: Path) -> None:
+def test_data_that_a_strangers_checkpoint_names_is_left_alone(mha: Mha, cwd: Path) -> None:
     shutil.copy(cwd / CHECKPOINT, cwd / "got.keras")
     with_data(cwd / "got.keras", source="files", train="secret.csv", test="\x1b[31m.csv")
     (cwd / "secret.csv").write_text("name,password\n")
     before = tree(cwd)
     left = r"the data that it names is left alone: secret.csv, \x1b[31m.csv; say with --data what to read"
-    assert refusal(mha(*arguments)) == f"got.keras: no config.yaml beside it agrees, so {left}"
+    assert refusal(mha("evaluate", "got.keras", "--split", "validation")) == f"got.keras: no config.yaml beside it agrees, so {left}"
     assert tree(cwd) == before
 
 
