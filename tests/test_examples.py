@@ -33,6 +33,7 @@ from mha_cli.cli import data, shuffle_test, train, tune
 from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml, load_config
 from mha_cli.config.recipes import find_config, recipe_names
 from mha_cli.data.new_config import LEAST_TO_PART
+from mha_cli.python import api
 from mha_cli.runtime.classifier import Classifier
 from tests.cli.command import LEARNING, TIMEOUT, environment, fork, run_here, run_mha, step_by_step
 from tests.documentation import GROUP, ROOT, Example, examples, fits, mha_commands, words_of
@@ -175,6 +176,7 @@ def run_page(page: str, trained: Path, folder: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.delenv("MHA_CHECKPOINT", raising=False)
     for command in (data, shuffle_test, train, tune):
         monkeypatch.setattr(command, "load_config", load_small_config)
+    monkeypatch.setattr(api, "given_config", lambda *given, whole=api.given_config: smaller(whole(*given)))
     names: dict[str, Any] = {"__name__": page}
     lacking = list[str]()
     for example in EXAMPLES[page]:
@@ -385,8 +387,13 @@ def put(trained: Path, path: Path, name: str) -> None:
 
 
 def load_small_config(path: Path, overrides: Sequence[str] = ()) -> Config:
-    """The config that a line asks for, with a model and data so small that training takes seconds."""
-    whole = config_to_dict(load_config(path, overrides))
+    """The config that a line asks for, made smaller."""
+    return smaller(load_config(path, overrides))
+
+
+def smaller(config: Config) -> Config:
+    """A config with a model and data so small that training takes seconds."""
+    whole = config_to_dict(config)
     if whole["data"]["source"] == "tfds":
         whole["data"] = {"source": "files", "train": "films.csv"}
     small = {"num_texts": 200, "vocabulary_size": 300, "embed_dim": 16, "feed_forward_dim": 16, "key_dim": 16, "epochs": 1}

@@ -45,10 +45,8 @@ class Difference:
     """A model against the first one.
 
     Args:
-        accuracy: its accuracy minus the first one's, in [-1, 1].
-        accuracy_interval: 95 % interval of the difference (paired bootstrap).
-        macro_f1: its macro F1 minus the first one's, in [-1, 1].
-        macro_f1_interval: 95 % interval of the difference, from the same draws.
+        accuracy, macro_f1: its figure minus the first one's, in [-1, 1].
+        accuracy_interval, macro_f1_interval: 95 % intervals of the differences (paired bootstrap).
         only_this_right: texts that only this one of the two answers rightly.
         only_first_right: texts that only the first one answers rightly.
         same_answers: share of the texts to which both give the same class, in [0, 1].

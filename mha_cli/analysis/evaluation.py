@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn import metrics
 
-from mha_cli.analysis.thresholds import Measure, ThresholdScore, find_thresholds, score_thresholds
+from mha_cli.analysis.thresholds import Labels, Measure, ThresholdScore, find_thresholds, score_thresholds
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.intervals import wilson_interval
 from mha_cli.data.preparation import LabelledTexts
@@ -22,16 +22,11 @@ from mha_cli.runtime.probabilities import Scorer
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.working_memory import refuse_confusion_matrix
 
-TOP = 3
-"""Most probable classes that ``top_3_accuracy`` looks at."""
-
 MOST_CONFUSIONS = 15
 """Pairs of classes that are named."""
 
 PROBABILITIES = (0.6, 0.7, 0.8, 0.9, 1.0)
 """Upper ends of the ranges of an answer's probability."""
-
-Labels = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -173,9 +168,7 @@ def evaluation_of(
 def top_3_accuracy(probabilities: Floats, labels: Labels) -> float | None:
     """Share of texts whose class is among the three most probable ones; None for fewer than six classes, where half of them are."""
     num_classes = probabilities.shape[1]
-    if num_classes < 2 * TOP:
-        return None
-    return float(metrics.top_k_accuracy_score(labels, probabilities, k=TOP, labels=range(num_classes)))
+    return float(metrics.top_k_accuracy_score(labels, probabilities, k=3, labels=range(num_classes))) if num_classes >= 6 else None
 
 
 def area_under_roc(probabilities: Floats, labels: Labels) -> float | None:
@@ -194,7 +187,7 @@ def quarters_of(length: int) -> list[int]:
 
 
 def accuracy_by(values: npt.ArrayLike, bounds: Sequence[float], correct: npt.NDArray[np.bool_]) -> list[Range]:
-    """The accuracy of texts by ranges of a number, between 0 and the last bound."""
+    """The accuracy of texts by a number between 0 and the last bound."""
     ranges = np.minimum(np.searchsorted(bounds, values, side="left"), len(bounds) - 1)
     numbers, right = (np.bincount(ranges, weights, minlength=len(bounds)) for weights in (None, correct))
     return [

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.data.intervals import wilson_interval
+from mha_cli.runtime.metrics import Floats
 
 Measure = Literal["precision", "recall"]
-Floats = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.int32]
 
 
@@ -30,9 +30,8 @@ class ThresholdScore:
         num_right: right ones of these.
         num_texts: texts of this class.
         precision: share of right answers, in [0, 1]; None without answers.
-        precision_interval: 95 % confidence interval of the precision (Wilson).
         recall: share of the texts of this class that are found, in [0, 1]; None without such texts.
-        recall_interval: 95 % confidence interval of the recall (Wilson).
+        precision_interval, recall_interval: 95 % confidence intervals (Wilson).
     """
 
     name: str

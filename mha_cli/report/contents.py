@@ -48,8 +48,7 @@ class Mistake:
         probability: probability of the answer, in [0, 1].
         words: consecutive words to show: all that the model reads, or of a longer text those that decide most.
         falls: fall of the answer's probability when a word is left out, for each word; None for a text that is too long to explain.
-        num_before: words that the model reads before these.
-        num_after: words that it reads after them.
+        num_before, num_after: words that the model reads before and after these.
     """
 
     place: str
@@ -71,8 +70,7 @@ class Report:
         history: epochs of the training; empty if unknown.
         reliability: answers by their probability, from ``confidence_bins``.
         mistakes: wrong answers, the most confident first.
-        shuffle: word-order test of a random part.
-        heads: importance of every head on a random part.
+        shuffle, heads: word-order test and importance of every head, each on a random part.
         caveat: reason why the figures may be optimistic, or empty.
     """
 

@@ -32,8 +32,7 @@ class HeadScore:
     """How much one head matters.
 
     Args:
-        block: number of the block, from 0.
-        head: number of the head in its block, from 0.
+        block, head: number of the block and of the head in it, both from 0.
         accuracy_without: accuracy of the model with this head silenced, in [0, 1].
         accuracy_fall: accuracy with all heads minus ``accuracy_without``, in [-1, 1].
         importance: mean absolute gradient of a text's loss by the number that multiplies the head's output, in nats.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,9 +39,8 @@ class PruningReport:
     Args:
         removed: removed heads, as pairs (block, head).
         checkpoint: file written.
-        accuracy_before: accuracy on the texts of the head report, in [0, 1].
-        accuracy_after: accuracy on the same texts, after any retraining.
-        num_weights_before: numbers in all weights of the model.
+        accuracy_before, accuracy_after: accuracy on the texts of the head report, in [0, 1]; "after" includes any retraining.
+        num_weights_before, num_weights_after: numbers in all weights of the model.
         retrained_epochs: passes over the training data after the removal; 0 for none.
     """
 
@@ -58,7 +58,7 @@ def least_important(report: HeadReport, count: int) -> list[tuple[int, int]]:
 
     The gradient alone misleads where the model is confident: its loss then hardly moves with any head, though the answers may.
     """
-    left = {block: sum(score.block == block for score in report.heads) for block in {score.block for score in report.heads}}
+    left = Counter(score.block for score in report.heads)
     most = len(report.heads) - len(left)
     if count > most:
         raise MhaError(
