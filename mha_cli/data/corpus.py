@@ -213,7 +213,7 @@ class Corpus:
             validation = np.intersect1d(held_out_groups(groups_by_names(self._names), validation_share, seed), rows)
         train = np.setdiff1d(np.arange(len(self)), validation)
         if self._names is not None and any(len(np.setdiff1d(labels, self.labels[part])) for part in (train, validation)):
-            fault = f"{self._where}: texts that share names cannot be parted so that each part has every class"
+            fault = f"{self._where}: texts that share names cannot be split so that both parts have every class"
             raise MhaError(fault, "take data.validation=random")
         return train, validation
 

@@ -74,8 +74,8 @@ def prepare(config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryText
     num_known = corpus.count_known(corpus.hashes[validation_rows], train_rows)
     part = f"{source.name}, validation part"
     if num_known > MOST_KNOWN * len(validation):
-        known = f"{num_known:,} of {plural(len(validation), 'text')} {_are(num_known)} among those learnt from, to the letter"
-        callbacks.note(f"{part}: {known}; its figures are optimistic for other texts")
+        shared = f"texts that are also in the training part: {num_known:,} of {len(validation):,}"
+        callbacks.note(f"{part}; {shared}; its figures are optimistic for other texts")
     if warning := _doubt(validation, vocabulary, "give more texts, or raise text.vocabulary_size"):
         callbacks.note(f"{part}: {warning}")
 
@@ -103,15 +103,10 @@ def _data_warnings(corpus: Corpus, source: TextSource) -> Iterator[str]:
                 yield f"the {split} data cannot be read: {error}"
             else:
                 if known:
-                    texts = f"{plural(known, 'text')} of the {split} data {_are(known)}"
-                    yield f"{source.name}: {texts} among the training data, to the letter"
+                    yield f"{source.name}; {split} texts that are also training texts: {known:,}"
     if single := [printable(name) for name, size in corpus.sizes.items() if size == 1]:
         classes = f"{plural(len(single), 'class')} {'has' if len(single) == 1 else 'have'}"
         yield f"{source.name}: {classes} a single text, which is used for training only: {listed(single, NAMED_CLASSES)}"
-
-
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"
 
 
 def _doubt(texts: EncodedTexts, vocabulary: Vocabulary, way_out: str = FOREIGN) -> str:

@@ -77,17 +77,17 @@ def json_records(lines: Iterable[bytes | MhaError], reading: Reading) -> Iterato
 def json_object(line: str, location: str) -> dict[str, object]:
     """The object in a line; an MhaError is raised for a line that is not JSON, or another kind of it."""
     if command := _COMPACT.get(line.strip()):
-        raise MhaError(f"{location}: JSON that goes on over further lines", f"{_JSON_HINT}; {command} writes it so")
+        raise MhaError(f"{location}: JSON that spans several lines", f"{_JSON_HINT}; {command} writes it so")
     try:
         value = json.loads(line.rstrip("\r\n"))
     except json.JSONDecodeError as error:
-        raise MhaError(f"{location}: not JSON: {printable(error.msg)} at place {error.pos + 1}", _JSON_HINT) from None
+        raise MhaError(f"{location}: not JSON: {printable(error.msg)} at position {error.pos + 1}", _JSON_HINT) from None
     except (ValueError, RecursionError):  # a number of thousands of digits, or brackets without end
         raise MhaError(f"{location}: JSON with a number too long or brackets too deep", _JSON_HINT) from None
     if not isinstance(value, dict):
         of_objects = isinstance(value, list) and value and isinstance(value[0], dict)
         hint = f"{_JSON_HINT}; {_COMPACT['[']} writes it so" if of_objects else _JSON_HINT
-        raise MhaError(f"{location}: {json_kind(value)} where a JSON object belongs", hint)
+        raise MhaError(f"{location}: {json_kind(value)} instead of a JSON object", hint)
     return value
 
 

@@ -121,7 +121,7 @@ class Reading:
         line, column = first_line + raw.count(b"\n", 0, start), start - raw.rfind(b"\n", 0, start)
         setting = "data.encoding=" if self.columns.by_config else "--encoding "
         hint = f"save it as UTF-8, or if it is from Windows, read it with {setting}windows-1252"
-        return MhaError(f"{self.name}:{line}: not UTF-8: byte 0x{raw[start]:02X} at place {column} of the line", hint)
+        return MhaError(f"{self.name}:{line}: not UTF-8: byte 0x{raw[start]:02X} at position {column} of the line", hint)
 
     def decoded(self, line: bytes, number: int) -> str:
         """A line as text. Bytes that are not UTF-8 become U+FFFD, unless ``warnings`` refuses them."""

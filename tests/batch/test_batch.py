@@ -292,7 +292,7 @@ def test_what_is_odd_and_read_all_the_same_is_told(folder: Path, batch: Batch) -
     assert summary_of(result)["unreadable"] == 1  # no failure
     (warnings,) = summary_of(result)["warnings"].values()
     assert warnings[0].startswith(f"{folder}/in/a.txt: read as plain lines, though the first begins with __label__; add --format fasttext")
-    assert warnings[1].startswith(f"{folder}/in/a.txt:1: not UTF-8: byte 0xE9 at place 21 of the line; such bytes are read as U+FFFD;")
+    assert warnings[1].startswith(f"{folder}/in/a.txt:1: not UTF-8: byte 0xE9 at position 21 of the line; such bytes are read as U+FFFD;")
     assert (result.code, result.stderr) == (0, "".join(f"{warning}\n" for warning in warnings))
     assert json.loads(next((folder / "out").glob("_a-*")).read_bytes())["warnings"] == warnings
     assert batch("in").stderr == ""  # the part is there
@@ -310,7 +310,7 @@ def test_a_poisoned_file_is_reported_and_the_rest_goes_on(folder: Path, batch: B
     failed = summary_of(result)["failed"]
     source = f"{folder}/in"
     assert failed == {
-        f"{source}/b.jsonl": f"{source}/b.jsonl:1: JSON that goes on over further lines; nor can any other record be read",
+        f"{source}/b.jsonl": f"{source}/b.jsonl:1: JSON that spans several lines; nor can any other record be read",
         f"{source}/gone.txt": f"{source}/gone.txt: no such file",
         f"{source}/more/c.jsonl.gz": f"{source}/more/c.jsonl.gz: the gzip data is cut short or damaged; copy or compress the file again",
     }

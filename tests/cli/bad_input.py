@@ -312,13 +312,11 @@ SECTIONS: dict[str, list[Case]] = {
             b"text,label\n,a\n,a\n,b\n,b\n",
             "reviews.csv, split train: none of the 4 texts has a word; is the text column the right one?",
         ),
-        _train(
-            "a wrong encoding", ROWS + b"caf\xe9,neg\n", "reviews.csv:4: not UTF-8: byte 0xE9 at place 4 of the line; save it as UTF-8, …"
-        ),
+        _train("a wrong encoding", ROWS + b"caf\xe9,neg\n", "reviews.csv:4: not UTF-8: byte 0xE9 at position 4 of the line; save it …"),
         _train("a packed file", b"BZh91AY&SY", "reviews.csv.bz2: packed with bzip2, not texts; unpack it first, …", "reviews.csv.bz2"),
         _train("an unknown kind of file", ROWS, "reviews.xlsx: unknown extension .xlsx; give a .csv, .tsv, .txt, …", "reviews.xlsx"),
         _train("no extension", ROWS, "reviews: no extension that tells its format; give a .csv, .tsv, .txt, …", "reviews"),
-        _train("broken JSON", b'{"text": "a"\n', "reviews.jsonl:1: not JSON: Expecting ',' delimiter at place 13; …", "reviews.jsonl"),
+        _train("broken JSON", b'{"text": "a"\n', "reviews.jsonl:1: not JSON: Expecting ',' delimiter at position 13; …", "reviews.jsonl"),
         _train(
             "a fraction as a label",
             b'{"text": "a", "label": 0.5}\n',
@@ -387,7 +385,7 @@ SECTIONS: dict[str, list[Case]] = {
         ),
         Case(
             PREDICT,
-            "standard input:1: not UTF-8: byte 0x80 at place 1 of the line; such bytes are read as U+FFFD; save it as UTF-8…",
+            "standard input:1: not UTF-8: byte 0x80 at position 1 of the line; such bytes are read as U+FFFD; save it as UTF-8…",
             "bytes that are no text",
             0,
             stdin=bytes(range(128, 254)) + b"\0\n",

@@ -171,7 +171,7 @@ def test_empty_files() -> None:
 
 def test_not_utf8() -> None:
     write("train/pos/1.txt", b"one\ntwo\nth\x80ree")
-    assert error_of(read, "train") == f"train/pos/1.txt:3: not UTF-8: byte 0x80 at place 3 of the line; {FROM_WINDOWS}"
+    assert error_of(read, "train") == f"train/pos/1.txt:3: not UTF-8: byte 0x80 at position 3 of the line; {FROM_WINDOWS}"
 
 
 def test_other_encodings() -> None:
@@ -245,6 +245,6 @@ def test_unlabelled_texts_that_cannot_be_read() -> None:
     for name, expected in (("folder", "is a folder; give a text file"), ("pipe", "a pipe, neither a file"), ("gone", "no such file")):
         assert error_of(read_text_lines, name).startswith(f"{name}: {expected}")
     write("bad.txt", b"fine\ncaf\xe9\n")
-    assert error_of(list, read_text_lines("bad.txt")).startswith("bad.txt:2: not UTF-8: byte 0xE9 at place 4 of the line")
+    assert error_of(list, read_text_lines("bad.txt")).startswith("bad.txt:2: not UTF-8: byte 0xE9 at position 4 of the line")
     write("empty.txt", " \n\n")
     assert error_of(list, read_text_lines("empty.txt")) == "empty.txt: no text in it; write one text per line"

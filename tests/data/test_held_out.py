@@ -154,4 +154,4 @@ def test_whole_groups_are_held_out() -> None:
 def test_reviews_that_cannot_be_parted() -> None:
     reviews = [LabelledText("I met Actor there and Director too", label) for label in ("good", "bad") * 5]
     corpus = Corpus(reviews, TextConfig(), None, "films.csv", by_names=True)
-    assert error_of(corpus.split, 0.2, 0).startswith("films.csv: texts that share names cannot be parted ")
+    assert error_of(corpus.split, 0.2, 0).startswith("films.csv: texts that share names cannot be split ")

@@ -43,7 +43,7 @@ def films(rows: str) -> FilesData:
 
 
 ROWS = "fine,pos\nfine,pos\n\nfine,neg\ndull,neg\ngood,pos\nbad,neg\n,neg\n\n"
-KNOWN = "train.csv, validation part: 2 of 2 texts are among those learnt from, to the letter; its figures are optimistic for other texts"
+KNOWN = "train.csv, validation part; texts that are also in the training part: 2 of 2; its figures are optimistic for other texts"
 
 
 LEARNT = (
@@ -68,7 +68,7 @@ ODD = "train.csv, 7 texts; without a word: 1, repeated to the letter: 2, texts w
         ("text,label\nnew,pos\n", []),
         (
             "text,label\nnew,pos\nfine,pos\nbad,neg\nBad,neg\n",
-            ["train.csv: 2 texts of the test data are among the training data, to the letter"],
+            ["train.csv; test texts that are also training texts: 2"],
         ),
         ("text\n", ['the test data cannot be read: test.csv:1: no column "label" among text; set data.label_column']),
         (
@@ -94,14 +94,14 @@ TEXTS = [f"text {number},{'ab'[number % 2]}\n" for number in range(100)]
     ("rows", "noted"),
     [
         ("fine,pos\ngood,pos\ndull,neg\nbad,neg\n", []),
-        ("".join(TEXTS * 5), ["50 of 50 texts are among those learnt from, to the letter; its figures are optimistic for other texts"]),
+        ("".join(TEXTS * 5), ["; texts that are also in the training part: 50 of 50; its figures are optimistic for other texts"]),
         ("".join(TEXTS + TEXTS[:1]), []),
-        (UNKNOWN_WORDS, ["100% of the words are not in the model's vocabulary: give more texts, or raise text.vocabulary_size"]),
+        (UNKNOWN_WORDS, [": 100% of the words are not in the model's vocabulary: give more texts, or raise text.vocabulary_size"]),
     ],
 )
 def test_a_validation_part_whose_figures_mislead_is_noted(rows: str, noted: list[str]) -> None:
     of_validation = [note for note in notes_of(rows, validation_share=0.1) if "validation part" in note]
-    assert of_validation == [f"train.csv, validation part: {note}" for note in noted]
+    assert of_validation == [f"train.csv, validation part{note}" for note in noted]
 
 
 @pytest.mark.parametrize("read", [False, True])

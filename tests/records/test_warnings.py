@@ -43,7 +43,7 @@ def test_texts_without_a_warning() -> None:
 
 
 def test_lines_that_are_not_utf_8_are_counted() -> None:
-    first = "not UTF-8: byte 0xE9 at place 4 of the line"
+    first = "not UTF-8: byte 0xE9 at position 4 of the line"
     end = "such bytes are read as U+FFFD; save it as UTF-8, or if it is from Windows, read it with --encoding windows-1252"
     assert warnings_of("déjà\n".encode()) == []
     assert warnings_of(b"caf\xe9\n") == [f"x:1: {first}; {end}"]
