@@ -2,10 +2,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import signal
-import subprocess
-import sys
 import zipfile
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +13,7 @@ from mha_cli.export.formats import FORMATS
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.text.encoding import TextPipeline
 from tests.checkpoints import WORDS, small_checkpoint, small_checkpoint_file
-from tests.cli.command import TIMEOUT, environment, obey_signals, refusal, run_mha, tree
+from tests.cli.command import refusal, run_mha, tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -229,30 +225,12 @@ def test_what_appears_meanwhile_is_not_replaced(mha: Mha, tmp_path: Path, monkey
     assert sorted(tree(tmp_path)) == ["a.keras", "exported"]
 
 
-HALF_EXPORTED = """
-import dataclasses, sys
-from mha_cli.cli.app import main
-from mha_cli.export.formats import FORMATS
+def test_an_interrupted_export_leaves_nothing(mha: Mha, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(checkpoint: object, path: Path) -> None:
+        path.write_bytes(b"half")
+        raise KeyboardInterrupt
 
-def write(checkpoint, path):
-    path.write_bytes(b"half")
-    print("half", flush=True)
-    sys.stdin.read()
-
-FORMATS["int8"] = dataclasses.replace(FORMATS["int8"], write=write)
-main()
-"""
-EXPORT = ("export", "a.keras", "-f", "int8", "-o", "small.keras")
-
-
-def test_an_export_that_is_asked_to_end_leaves_nothing(tmp_path: Path) -> None:
+    monkeypatch.setitem(FORMATS, "int8", dataclasses.replace(FORMATS["int8"], write=write))
     small_checkpoint_file(tmp_path / "a.keras")
-    command = [sys.executable, "-c", HALF_EXPORTED, *EXPORT]
-    with subprocess.Popen(
-        command, cwd=tmp_path, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=obey_signals
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"half\n"
-        process.terminate()
-        assert process.wait(TIMEOUT) == 128 + signal.SIGTERM
-    assert os.listdir(tmp_path) == ["a.keras"]
+    assert mha("export", "a.keras", "-f", "int8", "-o", "small.keras").code == 130
+    assert list(tree(tmp_path)) == ["a.keras"]

@@ -93,11 +93,9 @@ def weights_of(layer: MultiHeadAttention) -> dict[str, np.ndarray]:
     return {weight.name: np.array(weight, dtype=np.float64) for weight in layer.trainable_variables}
 
 
-def reference_attention(
-    layer: MultiHeadAttention, query: np.ndarray, value: np.ndarray, key: np.ndarray, allowed_BHLM: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def paper(layer: MultiHeadAttention, x: dict[str, np.ndarray], allowed: Any = True, gate: Any = None) -> tuple[np.ndarray, np.ndarray]:
     """What a layer should give: the output, and its attention weights."""
-    return paper_attention({**weights_of(layer), "query": query, "value": value, "key": key}, allowed_BHLM, use_scale=layer.use_scale)
+    return paper_attention({**weights_of(layer), **x}, np.array(allowed), gate, layer.use_scale)
 
 
 def paper_attention(

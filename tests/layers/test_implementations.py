@@ -26,8 +26,8 @@ from attention_cases import (
     built,
     cross,
     finite_differences,
-    keras_twin,
     masks_of,
+    paper,
     paper_attention,
     prefix_mask,
     random,
@@ -62,10 +62,6 @@ def cross_layer(implementation: str = "fused", **arguments: Any) -> MultiHeadAtt
 def assert_same_output(output: Any, expected: Any) -> None:
     """Equal but for float32's rounding, which goes with the largest entry: implementations and processors add in an order of their own."""
     np.testing.assert_allclose(output, expected, atol=1e-5 * max(1.0, np.abs(np.array(expected)).max()), rtol=1e-5)
-
-
-def paper(layer: MultiHeadAttention, x: dict[str, np.ndarray], allowed: Any = True, gate: Any = None) -> tuple[np.ndarray, np.ndarray]:
-    return paper_attention({**weights_of(layer), **x}, np.array(allowed), gate, layer.use_scale)
 
 
 # The implementations agree
@@ -161,16 +157,6 @@ def test_dropped_weights_do_not_sum_to_one_and_are_not_folded(monkeypatch: pytes
     fused, auto = (layer(**cross(), training=True) for layer in layers)
     assert_same_output(auto, fused)
     assert np.abs(np.array(fused) - np.array(layers[0](**cross()))).max() > 0.1
-
-
-@pytest.mark.parametrize(("queries", "keys"), [(QUERIES, KEYS), (KEYS, QUERIES), (LONGER, LONGER)])
-def test_causal_mask_equals_keras(queries: int, keys: int) -> None:
-    x, layer = cross(queries, keys), cross_layer()
-    output, gradients = output_and_gradients(layer, x, use_causal_mask=True)
-    theirs, their_gradients = output_and_gradients(keras_twin(layer, *x.values()), x, use_causal_mask=True)
-    np.testing.assert_allclose(output, theirs, rtol=1e-5, atol=2e-6 * float(np.abs(output).max()))
-    for name in x:
-        assert_same_gradient(gradients[name], their_gradients[name], name)
 
 
 # Nothing there

@@ -65,8 +65,3 @@ def test_the_longest_input_fits_and_a_longer_one_is_refused() -> None:
     assert layer(np.ones((2, LONGEST), np.int32)).shape == (2, LONGEST, WIDTH)
     with pytest.raises(ValueError, match="the input is 12 tokens long; sequence_length allows 11"):
         layer(np.ones((2, LONGEST + 1), np.int32))
-
-
-def test_unknown_kinds_of_positions_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"^positions is 'rotary'; choose from learned, sinusoidal, none$"):
-        PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, "rotary")

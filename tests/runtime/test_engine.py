@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.config.loading import load_config
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.runtime import probabilities
 from mha_cli.runtime.engine import MANY_TEXTS, Engine, multiplications, usual_engine
@@ -19,7 +17,6 @@ from mha_cli.system import processor
 from mha_cli.system.processor import bfloat16_features
 from mha_cli.text.vocabulary import Vocabulary
 from tests.checkpoints import small_checkpoint, with_text
-from tests.cli.command import CONFIGS
 from tests.conftest import ModelCase
 from tests.errors import error_of
 from tests.reviews import with_characters
@@ -28,8 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mha_cli.runtime.engine import Precision
-
-RECIPES = sorted(path.stem for path in CONFIGS.glob("*.yaml"))
 
 
 def checkpoint_of(case: ModelCase, weights: dict[str, np.ndarray]) -> Checkpoint:
@@ -59,23 +54,6 @@ def test_every_kind_of_model_equals_numpy(model_case: ModelCase, random_weights:
     given = reviews(checkpoint, 13)
     probabilities = probabilities_of(given, checkpoint, with_openvino(checkpoint))
     np.testing.assert_allclose(probabilities, probabilities_of(given, checkpoint), rtol=0, atol=1e-5)
-
-
-@pytest.mark.extras
-@pytest.mark.parametrize("name", RECIPES)
-def test_every_recipe_equals_numpy(name: str, random_weights: Callable[..., dict[str, np.ndarray]]) -> None:
-    config = load_config(CONFIGS / f"{name}.yaml", ["data.source=sample"] if name == "text" else [])
-    linear = config.linear and config.linear.model_copy(update={"buckets": 4096})  # tables as large as the recipes' take a second each
-    model = config.model.model_copy(update={"ngram_buckets": 1024})
-    config = config.model_copy(update={"model": model, "linear": linear})
-    longest = config.text.sequence_length
-    weights = {path: weight / 2 for path, weight in random_weights(config, 503, 2).items()}  # probabilities that are not all 0 or 1
-    checkpoint = checkpoint_of(ModelCase(config, 503, 2), weights)
-    given = reviews(checkpoint, longest)
-    with threadpool_limits(1):  # two that wait for each other take seconds where tests run beside each other
-        expected = probabilities_of(given, checkpoint)
-    assert ((expected > 0.01) & (expected < 0.99)).any()
-    np.testing.assert_allclose(probabilities_of(given, checkpoint, with_openvino(checkpoint)), expected, rtol=0, atol=1e-5)
 
 
 @pytest.mark.extras
