@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from mha_cli.analysis.inside.head_scores import HeadReport, HeadScore, gradient_importance, masked_forward, score_heads
-from mha_cli.analysis.inside.pruning import least_important, prune, retrain, without_heads
+from mha_cli.analysis.inside.pruning import least_important, retrain, without_heads
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoint
 from mha_cli.config.loading import load_config
 from mha_cli.config.settings import SampleData
@@ -210,23 +210,6 @@ def test_weights_so_large_that_numbers_overflow() -> None:
 
 
 # Before and after
-
-
-@pytest.mark.usefixtures("untraced")
-def test_the_report_of_a_pruning(checkpoint_path: Path, tmp_path: Path) -> None:
-    checkpoint = read_checkpoint(checkpoint_path)
-    report, reviews = score_heads(checkpoint, labelled_texts(checkpoint, checkpoint.config.data))
-    pruning = prune(checkpoint, report, reviews, 1, tmp_path / "pruned.keras")
-    worst = min(report.heads, key=lambda score: (score.accuracy_fall, score.importance))
-    assert pruning.removed == [(worst.block, worst.head)]
-    assert pruning.accuracy_before == report.accuracy
-    assert pruning.accuracy_after == pytest.approx(worst.accuracy_without, abs=1 / len(reviews))
-    assert pruning.retrained_epochs == 0
-    assert pruning.num_weights_before == sum(weight.size for weight in checkpoint.weights.values())
-    pruned = read_checkpoint(pruning.checkpoint)
-    assert pruning.num_weights_after == sum(weight.size for weight in pruned.weights.values()) < pruning.num_weights_before
-    probabilities = class_probabilities(every_row(reviews), pruned.weights, pruned.config)
-    assert pruning.accuracy_after == pytest.approx((probabilities.argmax(axis=1) == reviews.labels).mean(), abs=1 / len(reviews))
 
 
 def validation_loss(checkpoint: Checkpoint) -> float:

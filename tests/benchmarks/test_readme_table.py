@@ -71,20 +71,6 @@ def test_the_readme_has_chosen_columns_and_systems(results: Path) -> None:
     ]
 
 
-def test_results_of_another_machine_have_tables_that_name_it(results: Path) -> None:
-    one = readme_table.full_tables(results)
-    elsewhere = json.loads((results / "book.json").read_text())
-    elsewhere["machine"]["cpu"] = "Other CPU"
-    (results / "other").mkdir()
-    for name in ("book.json", "distribution.json"):  # the page has no table of the latter
-        (results / "other" / name).write_text(json.dumps(elsewhere))
-    *same, added = readme_table.full_tables(results)
-    assert same == one
-    assert added.startswith("**The book's model on 320 IMDB reviews of real length, each at its best of 3 rounds.** Other CPU, 2 cores")
-    (results / "book.json").unlink()
-    assert added in readme_table.full_tables(results)
-
-
 def test_no_results_make_no_table(tmp_path: Path) -> None:
     assert readme_table.full_tables(tmp_path) == readme_table.short_tables(tmp_path) == []
     assert readme_table.with_tables(README, []) == README.replace("old", readme_table.NOTICE + "\n")

@@ -51,18 +51,6 @@ def test_a_peer_learns_three_classes_from_a_file(name: str, tmp_path: Path) -> N
     assert figures["macro_f1"] == pytest.approx((1 + 2 / 3 + 2 / 3) / 3)
 
 
-@pytest.mark.extras
-def test_fasttext_reads_subwords() -> None:
-    pytest.importorskip("fasttext")
-    peer = file_peers.PEERS["fasttext-25"](file_peers.CHARACTERS, 0)
-    assert isinstance(peer, file_peers.OfWords) and isinstance(peer.peer, file_peers.SubwordFastText)
-    assert peer.peer.options | {"minn": 2, "maxn": 5, "wordNgrams": 2, "epoch": 25, "lr": 0.5, "seed": 0} == peer.peer.options
-    # Of its table, fastText fills one tenth per thread; the rest is memory as the allocator gives it.
-    peer.peer.options |= {"bucket": 1_000, "epoch": 20, "thread": 10}
-    peer.fit(["好吃", "难吃"] * 50, np.array([1, 0] * 50))
-    assert peer.predict(["好吃！", "难"]).tolist() == [1, 0]
-
-
 def test_each_of_many_classes_has_log_count_ratios_against_the_rest() -> None:
     peer = text_peers.NbSvm(seed=0)
     peer.fit(["a", "a b", "b", "c"], np.array([0, 0, 1, 2]))
@@ -79,16 +67,6 @@ def test_a_fifth_of_every_class_is_held_out_and_none_is_lost(tmp_path: Path) -> 
     assert Counter(label for _, label in scored) == {"often": 4, "seldom": 1}
     assert sorted(learnt + scored) == sorted(rows)
     assert scored == list(zip(*file_peers.read_csv(texts.hold_out(path, tmp_path)[1]), strict=True))
-
-
-def test_what_is_done_is_kept_until_it_is_outdated(tmp_path: Path) -> None:
-    path = tmp_path / "texts.json"
-    settings = [{"set": "a", "part": "test", "system": system, "seed": seed} for system, seed in (("x", 0), ("y", 0), ("x", 1))]
-    assert texts.without_outdated(path, settings[0], "old") == []
-    records = [{"settings": one, "figures": {"made_of": "old"}} for one in settings]
-    harness.merge_records(path, records)
-    assert texts.without_outdated(path, settings[0], "old") == records
-    assert texts.without_outdated(path, settings[0], "new") == records[1:2] == harness.read_json(path)
 
 
 def made(name: str, system: str, seed: int | None, right: Sequence[int], seconds: float) -> dict[str, Any]:

@@ -92,18 +92,22 @@ def json_answer(prediction: Prediction, choice: Choice | None = None, fields: di
 
 
 def test_everything_that_is_known() -> None:
-    assert json_answer(said(0.2, 0.5, 0.3, tokens=9, unknown=2), fields={"n": {"é": [1]}, "none": None}) == {
-        "id": 7,
-        "label": "mixed",
-        "probability": 0.5,
-        "probabilities": {"bad": 0.2, "mixed": 0.5, "good": 0.3},
-        "tokens": 9,
-        "unknown": 2,
-        "truncated": True,
-        "empty": False,
-        "all_unknown": False,
-        "fields": {"n": {"é": [1]}, "none": None},
-    }
+    found = json_answer(said(0.2, 0.5, 0.3, tokens=9, unknown=2), fields={"n": {"é": [1]}, "none": None})
+    assert list(found.items()) == [
+        ("id", 7),
+        ("label", "mixed"),
+        ("probability", 0.5),
+        ("probabilities", {"bad": 0.2, "mixed": 0.5, "good": 0.3}),
+        ("tokens", 9),
+        ("unknown", 2),
+        ("truncated", True),
+        ("empty", False),
+        ("all_unknown", False),
+        ("fields", {"n": {"é": [1]}, "none": None}),
+    ]
+    names = ("truncated", "empty", "all_unknown")
+    nothing, foreign = json_answer(said(0.2, 0.5, 0.3, tokens=0, read=0)), json_answer(said(0.2, 0.5, 0.3, unknown=5))
+    assert [[one[name] for name in names] for one in (nothing, foreign)] == [[False, True, False], [False, False, True]]
 
 
 @pytest.mark.parametrize(

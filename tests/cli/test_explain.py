@@ -94,13 +94,6 @@ def test_unknown_words_are_marked_and_the_mark_explained(explain: Explain, tmp_p
     assert (data["unknown"], data["notes"]) == ([False, True, False, False], [legend])
 
 
-def test_unknown_words_say_something_by_their_subwords(mha: Mha, tmp_path: Path) -> None:
-    small_checkpoint_file(tmp_path / "a.keras", subword_buckets=32)
-    found = [mha("explain", f"the {word} was superb", "-c", "a.keras") for word in ("zyzz", "zyzyx")]
-    assert all("* not in the model's vocabulary: it reads such words by their subwords" in result.lines for result in found)
-    assert found[0].lines[0] != found[1].lines[0]
-
-
 def test_attention_close_to_uniform_is_said(explain: Explain, mha: Mha, tmp_path: Path) -> None:
     checkpoint = small_checkpoint()
     for name in ("query_kernel", "query_bias"):
@@ -184,16 +177,13 @@ def words_of(result: Result) -> list[str]:
     return words
 
 
-@pytest.mark.parametrize("arguments", [["attention", "-"], ["explain"], ["explain", "--input", "-"]])
-def test_standard_input_is_one_text(arguments: list[str], small: Path, mha: Mha) -> None:
-    assert words_of(mha(*arguments, "-c", small, "--json", stdin=PARAGRAPHS)) == PARAGRAPH_WORDS
-
-
-def test_a_file_of_paragraphs_is_one_text(small: Path, mha: Mha, tmp_path: Path) -> None:
-    (tmp_path / "review.txt").write_bytes(b"\xef\xbb\xbf" + PARAGRAPHS.encode())
-    (tmp_path / "review.txt.gz").write_bytes(gzip.compress(PARAGRAPHS.encode()))
-    for command, name in (("explain", "review.txt"), ("attention", "review.txt.gz")):
-        assert words_of(mha(command, "-i", name, "-c", small, "--json")) == PARAGRAPH_WORDS
+@pytest.mark.parametrize(
+    "arguments", [["attention", "-"], ["explain"], ["explain", "--input", "-"], ["explain", "-i", "a.txt"], ["attention", "-i", "a.txt.gz"]]
+)
+def test_standard_input_or_a_file_of_paragraphs_is_one_text(arguments: list[str], small: Path, mha: Mha, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbf" + PARAGRAPHS.encode())
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(PARAGRAPHS.encode()))
+    assert words_of(mha(*arguments, "-c", small, "--json", stdin="superb" if "-i" in arguments else PARAGRAPHS)) == PARAGRAPH_WORDS
 
 
 @pytest.mark.parametrize(

@@ -56,9 +56,17 @@ def test_pruned_without_retraining(mha: Mha, blocks: str, tmp_path: Path) -> Non
     assert {frozenset(score) for score in said["heads"]} == {
         frozenset({"block", "head", "accuracy_without", "accuracy_fall", "importance"})
     }
+    pruning = said["pruning"]
     before_and_after = {f"{what}_{when}" for what in ("accuracy", "num_weights") for when in ("before", "after")}
-    assert said["pruning"].keys() == {"removed", "checkpoint", "retrained_epochs"} | before_and_after
-    assert sum(read_checkpoint(tmp_path / said["pruning"]["checkpoint"]).config.model.heads) == 2
+    assert pruning.keys() == {"removed", "checkpoint", "retrained_epochs"} | before_and_after
+    assert (pruning["checkpoint"], pruning["accuracy_before"], pruning["retrained_epochs"]) == ("pruned.keras", said["accuracy"], 0)
+    pruned = read_checkpoint(tmp_path / "pruned.keras")
+    left = [3 - sum(block == 0 for block, _ in pruning["removed"]), 2 - sum(block == 1 for block, _ in pruning["removed"])]
+    assert pruned.config.model.num_heads == left
+    assert (sum(left), min(left)) == (2, 1)
+    assert pruning["num_weights_after"] == sum(weight.size for weight in pruned.weights.values()) < pruning["num_weights_before"]
+    scored = json.loads(mha("evaluate", "pruned.keras", "--data", "mine.tsv", "--json").stdout)
+    assert pruning["accuracy_after"] == pytest.approx(scored["accuracy"])
     assert set(tree(tmp_path)) == {"mine.tsv", "blocks.keras", "pruned.keras"}
 
 

@@ -70,18 +70,6 @@ def _approximately(line: str) -> dict[str, Any]:
     return said | {"probabilities": close, "probability": pytest.approx(said["probability"], abs=3e-6)}
 
 
-def test_json_lines(predict: Predict) -> None:
-    text = "the film was superb, xyzzy it's not a dreadful , , , , , ,"
-    first, second, third = map(json.loads, predict("--json", text, "", "xyzzy quux").lines)
-    assert list(first) == ["id", "label", "probability", "probabilities", "tokens", "unknown", "truncated", "empty", "all_unknown"]
-    assert (first["id"], first["tokens"], first["unknown"], first["truncated"]) == (1, 16, 1, True)
-    assert first["probabilities"].keys() == {"neg", "pos"}
-    assert sum(first["probabilities"].values()) == pytest.approx(1, abs=2e-6)
-    assert first["probability"] == max(first["probabilities"].values()) == first["probabilities"][first["label"]]
-    assert (second["id"], second["tokens"], second["empty"], second["all_unknown"]) == (2, 0, True, False)
-    assert (third["unknown"], third["truncated"], third["empty"], third["all_unknown"]) == (2, False, False, True)
-
-
 # Text is data
 
 
