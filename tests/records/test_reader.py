@@ -311,90 +311,66 @@ def test_damaged_parquet_is_read_or_refused_in_one_line(at: int, other: bytes) -
 ONE_OBJECT = "write one JSON object per line"
 DOUBLE = 'a quote inside a quoted text is written twice: ""'
 JSON, TABLE = b'{"text": "good"}\n\n', b'id,text\n1,"a\nb"\n'
-NESTED = b'{"id": 1, "text": {"body": "fine", "more": {"n": []}}, "none": {}}'
+NESTED = b'{"id": 1, "a": {"body": "fine", "more": {"n": []}}, "none": {}}'
 BY_NUMBER = {"text_column": "2", "fields": ["3"]}
+NAME_THEM = "name the columns instead of numbering them (see --text-column), or take the line out"
+OPEN = b"1,5;fine\n2,5;superb\n"
+AMBIGUOUS = "x:1: ambiguous separator: commas and semicolons fit every row; put a header line first, and name the columns as it does"
 PARQUET = parquet({"text": ["fine", None], "n": [1, 2]})
 
 
-@pytest.mark.parametrize(
-    ("form", "data", "options", "before", "message"),
-    [
-        (
-            "lines",
-            b"one\n",
-            {"fields": ["text", "id"]},
-            0,
-            f'--field id: x: plain lines have only the column "text"; {NAME_FORMAT} if they are no plain lines',
-        ),
-        ("jsonl", JSON + b"{", {}, 1, f"x:3: JSON that spans several lines; {ONE_OBJECT}; jq -c . writes it so"),
-        ("jsonl", JSON + b'[{"text": "a"}]', {}, 1, f"x:3: a list instead of a JSON object; {ONE_OBJECT}; jq -c '.[]' writes it so"),
-        ("jsonl", JSON + b"good film", {}, 1, f"x:3: not JSON: Expecting value at position 1; {ONE_OBJECT}"),
-        ("jsonl", JSON + b"[" * 9_999, {}, 1, f"x:3: JSON with a number too long or brackets too deep; {ONE_OBJECT}"),
-        ("jsonl", JSON + b"1" * 5000, {}, 1, f"x:3: JSON with a number too long or brackets too deep; {ONE_OBJECT}"),
-        ("jsonl", JSON + b'"\\u001b[2J"', {}, 1, f'x:3: the string "\\x1b[2J" instead of a JSON object; {ONE_OBJECT}'),
-        ("jsonl", JSON + b'{"txt": "a"}', {}, 1, 'x:3: no column "text" among txt; did you mean txt? (see --text-column)'),
-        ("jsonl", JSON + b'{"text": 3}', {}, 1, 'x:3: the text "text" is the value 3; write every text as a string'),
-        (
-            "jsonl",
-            NESTED,
-            {"text_column": "text.bdy"},
-            0,
-            'x:1: no column "text.bdy" among id, text.body, text.more.n, none; did you mean text.body? (see --text-column)',
-        ),
-        ("csv", TABLE + b"a", {}, 1, "x:4: 1 field where the header has 2; put a text that holds a comma in double quotes"),
-        (
-            "csv",
-            TABLE + b'1,"a',
-            {},
-            1,
-            f"x:4: a quote in this row is never closed; close it, or read the table with --no-quoting; {DOUBLE}",
-        ),
-        (
-            "csv",
-            TABLE + b'1,"a" film',
-            {},
-            1,
-            f"x:4: ',' expected after '\"'; separate the columns with commas, and quote the whole field; {DOUBLE}",
-        ),
-        ("csv", TABLE + b"1,a\rb", {}, 1, "x:4: a carriage return inside a field; save it with LF or CRLF line ends, or quote the field"),
-        ("csv", b"\nid,txt\n1,2", {}, 0, 'x:2: no column "text" among id, txt; did you mean txt? (see --text-column)'),
-        ("csv", b"\na,text\n1,2", {"fields": ["b"]}, 0, 'x:2: no column "b" among a, text; set --field'),
-        ("csv", b"a,a,text", {"fields": ["a"]}, 0, 'x:1: the column "a" occurs 2 times; rename all but one of them'),
-        ("csv", b"a,b", {"text_column": "0"}, 0, "x:1: no column 0 among 2; count them from 1 (see --text-column)"),
-        ("csv", b"a,b", BY_NUMBER, 0, "x:1: no column 3 among 2; count them from 1 (see --field)"),
-        ("csv", b"a,b,c\nd", BY_NUMBER, 1, "x:2: 1 field where the first row has 3; put a text that holds a comma in double quotes"),
-        (
-            "csv",
-            b"id,text,label\n7,fine,pos",
-            BY_NUMBER,
-            0,
-            "x:1: the first line looks like a header: id, text, label; "
-            "name the columns instead of numbering them (see --text-column), or take the line out",
-        ),
-        *(
-            (
-                "tsv",
-                b"1,5;fine\n2,5;superb\n" * number,
-                {"text_column": "2"},
-                0,
-                "x:1: ambiguous separator: commas and semicolons fit every row; put a header line first, and name the columns as it does",
-            )
-            for number in (1, 60)
-        ),
-        ("fasttext", b"__label__a b\n__label__x __label__y text", {}, 1, "x:2: 2 labels: x and y; give every text one class"),
-        (
-            "fasttext",
-            b"__label__a b",
-            {"fields": ["id"]},
-            0,
-            "--field id: x: fastText's lines have no such column; take one of text, label",
-        ),
-        ("parquet", PARQUET, {"text_column": "txt"}, 0, 'x: no column "txt" among text, n; did you mean text? (see --text-column)'),
-        ("parquet", PARQUET, {"text_column": "n"}, 0, 'x:1: the text "n" is the value 1; write every text as a string'),
-        ("parquet", PARQUET, {}, 1, 'x:2: the text "text" is null; write every text as a string'),
-    ],
-)
-def test_a_fault_comes_behind_the_records_before_it(form: Format, data: bytes, options: dict[str, Any], before: int, message: str) -> None:
+FAULTS: list[tuple[Format, int, bytes, str, dict[str, Any]]] = [
+    (
+        "lines",
+        0,
+        b"one\n",
+        f'--field id: x: plain lines have only the column "text"; {NAME_FORMAT} if they are no plain lines',
+        {"fields": ["id"]},
+    ),
+    ("jsonl", 1, JSON + b"{", f"x:3: JSON that spans several lines; {ONE_OBJECT}; jq -c . writes it so", {}),
+    ("jsonl", 1, JSON + b'[{"text": "a"}]', f"x:3: a list instead of a JSON object; {ONE_OBJECT}; jq -c '.[]' writes it so", {}),
+    ("jsonl", 1, JSON + b"good film", f"x:3: not JSON: Expecting value at position 1; {ONE_OBJECT}", {}),
+    ("jsonl", 1, JSON + b"[" * 9_999, f"x:3: JSON with a number too long or brackets too deep; {ONE_OBJECT}", {}),
+    ("jsonl", 1, JSON + b"1" * 5000, f"x:3: JSON with a number too long or brackets too deep; {ONE_OBJECT}", {}),
+    ("jsonl", 1, JSON + b'"\\u001b[2J"', f'x:3: the string "\\x1b[2J" instead of a JSON object; {ONE_OBJECT}', {}),
+    ("jsonl", 1, JSON + b'{"txt": "a"}', 'x:3: no column "text" among txt; did you mean txt? (see --text-column)', {}),
+    ("jsonl", 1, JSON + b'{"text": 3}', 'x:3: the text "text" is the value 3; write every text as a string', {}),
+    (
+        "jsonl",
+        0,
+        NESTED,
+        'x:1: no column "a.bdy" among id, a.body, a.more.n, none; did you mean a.body? (see --text-column)',
+        {"text_column": "a.bdy"},
+    ),
+    ("csv", 1, TABLE + b"a", "x:4: 1 field where the header has 2; put a text that holds a comma in double quotes", {}),
+    ("csv", 1, TABLE + b'1,"a', f"x:4: a quote in this row is never closed; close it, or read the table with --no-quoting; {DOUBLE}", {}),
+    (
+        "csv",
+        1,
+        TABLE + b'1,"a" b',
+        f"x:4: ',' expected after '\"'; separate the columns with commas, and quote the whole field; {DOUBLE}",
+        {},
+    ),
+    ("csv", 1, TABLE + b"1,a\rb", "x:4: a carriage return inside a field; save it with LF or CRLF line ends, or quote the field", {}),
+    ("csv", 0, b"\nid,txt\n1,2", 'x:2: no column "text" among id, txt; did you mean txt? (see --text-column)', {}),
+    ("csv", 0, b"\na,text\n1,2", 'x:2: no column "b" among a, text; set --field', {"fields": ["b"]}),
+    ("csv", 0, b"a,a,text", 'x:1: the column "a" occurs 2 times; rename all but one of them', {"fields": ["a"]}),
+    ("csv", 0, b"a,b", "x:1: no column 0 among 2; count them from 1 (see --text-column)", {"text_column": "0"}),
+    ("csv", 0, b"a,b", "x:1: no column 3 among 2; count them from 1 (see --field)", BY_NUMBER),
+    ("csv", 1, b"a,b,c\nd", "x:2: 1 field where the first row has 3; put a text that holds a comma in double quotes", BY_NUMBER),
+    ("csv", 0, b"id,text,label\n7,fine,pos", f"x:1: the first line looks like a header: id, text, label; {NAME_THEM}", BY_NUMBER),
+    ("tsv", 0, OPEN, AMBIGUOUS, {"text_column": "2"}),
+    ("tsv", 0, OPEN * 60, AMBIGUOUS, {"text_column": "2"}),
+    ("fasttext", 1, b"__label__a b\n__label__x __label__y text", "x:2: 2 labels: x and y; give every text one class", {}),
+    ("fasttext", 0, b"a", "--field id: x: fastText's lines have no such column; take one of text, label", {"fields": ["id"]}),
+    ("parquet", 0, PARQUET, 'x: no column "txt" among text, n; did you mean text? (see --text-column)', {"text_column": "txt"}),
+    ("parquet", 0, PARQUET, 'x:1: the text "n" is the value 1; write every text as a string', {"text_column": "n"}),
+    ("parquet", 1, PARQUET, 'x:2: the text "text" is null; write every text as a string', {}),
+]
+
+
+@pytest.mark.parametrize(("form", "before", "data", "message", "options"), FAULTS)
+def test_a_fault_comes_behind_the_records_before_it(form: Format, before: int, data: bytes, message: str, options: Any) -> None:
     for cuts in ([], range(len(data))):
         assert error_of(data, form, before, cuts=cuts, **options) == message
 
