@@ -9,7 +9,6 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -44,25 +43,13 @@ class LinearModel:
         table: logits of the n-grams, (R, U); one unit per class, or one for the second of two classes.
         bias: logits of every text, (U,).
         context_weights: how much n-grams count near a word, (W, K); None without windows.
-        regularization: regularization of the table; None for one from a checkpoint.
+        regularization: regularization of the table, where it is known.
     """
 
     table: Floats
     bias: Floats
     context_weights: Floats | None
     regularization: Regularization | None = None
-
-    def arrays(self) -> list[npt.NDArray[Any]]:
-        """All of it, for another process."""
-        context_weights = [] if self.context_weights is None else [self.context_weights]
-        return [self.table, self.bias, np.array(self.regularization or ()), *context_weights]
-
-    @classmethod
-    def from_arrays(cls, arrays: list[npt.NDArray[Any]]) -> Self:
-        """The model that ``arrays`` gave."""
-        table, bias, regularization, *context_weights = arrays
-        chosen = Regularization(*regularization.tolist()) if len(regularization) else None
-        return cls(table, bias, context_weights[0] if context_weights else None, chosen)
 
 
 def fit_linear_model(config: Config, data: PreparedData, log: Callable[[str], None]) -> LinearModel:

@@ -37,7 +37,7 @@ from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.cluster import ALONE, Task, task_of
 from mha_cli.training.optimizers import rows_once
 
-Arrays = list[npt.NDArray[Any]]
+Arrays = dict[str, npt.NDArray[Any]]
 
 START_SECONDS = 600.0
 """Time that a worker waits for the others to start."""
@@ -134,7 +134,7 @@ class Distribution:
             return
         own = np.frombuffer(digest(), np.uint8)
         differs = np.zeros(self.task.num_workers, np.int32)
-        differs[self.task.index] = not np.array_equal(own, self.from_chief(lambda: [own])[0])
+        differs[self.task.index] = not np.array_equal(own, self.from_chief(lambda: {"digest": own})["digest"])
         if others := np.flatnonzero(self.sum(differs)).tolist():
             workers, way_out = ", ".join(map(str, others)), "give all workers the same files, config and version of mha"
             raise MhaError(f"other {what} on worker {workers} than on the chief", way_out)
@@ -205,11 +205,11 @@ def digest_of(arrays: Iterable[npt.NDArray[Any]]) -> bytes:
 def _packed(arrays: Arrays) -> npt.NDArray[np.int32]:
     """Arrays as integers that can be added to zeros."""
     buffer = io.BytesIO()
-    np.savez(buffer, *arrays, allow_pickle=False)
+    np.savez(buffer, allow_pickle=False, **arrays)
     buffer.write(bytes(-buffer.tell() % 4))
     return np.frombuffer(buffer.getvalue(), np.int32)
 
 
 def _unpacked(words: npt.NDArray[np.int32]) -> Arrays:
     with np.load(io.BytesIO(words.tobytes()), allow_pickle=False) as file:
-        return [file[name] for name in file.files]
+        return dict(file)

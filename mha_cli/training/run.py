@@ -22,8 +22,8 @@ from mha_cli.linear.fit import LinearModel, fit_linear_model, refit_linear_model
 from mha_cli.records.objects import plain_json
 from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord, StepProgress
 from mha_cli.system.whole_files import atomic_write
-from mha_cli.training.distillation import distilled
-from mha_cli.training.distribution import Distribution, digest_of, distributed
+from mha_cli.training.distillation import distilled_targets, with_targets
+from mha_cli.training.distribution import Arrays, Distribution, digest_of, distributed
 from mha_cli.training.epoch import EpochPosition
 from mha_cli.training.memory_estimate import refuse_what_does_not_fit
 from mha_cli.training.precision import choose_precision
@@ -209,14 +209,27 @@ def fit_linear_models(
     """
     if config.linear is None:
         return data, None, None
-    if config.training.distill_linear:
-        to_learn, linear = distilled(config, data, log, distribution)
-    else:
-        to_learn, linear = data, LinearModel.from_arrays(distribution.from_chief(lambda: fit_linear_model(config, data, log).arrays()))
+    arrays = distribution.from_chief(lambda: _fitted(config, data, log))
+    linear = LinearModel(arrays["table"], arrays["bias"], arrays.get("context_weights"))
     refitted = None
     if config.learns_from_validation:
-        refitted = LinearModel.from_arrays(distribution.from_chief(lambda: refit_linear_model(config, data, linear, log).arrays()))
-    return to_learn, linear, refitted
+        refitted = dataclasses.replace(linear, table=arrays["refitted_table"], bias=arrays["refitted_bias"])
+    return with_targets(data, arrays["targets"]) if "targets" in arrays else data, linear, refitted
+
+
+def _fitted(config: Config, data: PreparedData, log: Callable[[str], None]) -> Arrays:
+    arrays = {}
+    if config.training.distill_linear:
+        linear, arrays["targets"] = distilled_targets(config, data, log)
+    else:
+        linear = fit_linear_model(config, data, log)
+    arrays |= {"table": linear.table, "bias": linear.bias}
+    if linear.context_weights is not None:
+        arrays["context_weights"] = linear.context_weights
+    if config.learns_from_validation:
+        refitted = refit_linear_model(config, data, linear, log)
+        arrays |= {"refitted_table": refitted.table, "refitted_bias": refitted.bias}
+    return arrays
 
 
 def fingerprint(config: Config, data: PreparedData) -> bytes:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from mha_cli.errors import MhaError, printable, shown_path
 from mha_cli.system.callbacks import Callbacks, EpochRecord, StepProgress
 from mha_cli.system.whole_files import atomic_write
+from mha_cli.training.distribution import Arrays
 from mha_cli.training.epoch import EpochPosition
 from mha_cli.training.trainer import Trainer
 
@@ -90,13 +91,13 @@ def restore_state(path: Path, trainer: Trainer) -> list[EpochRecord]:
     saved = trainer.distribution.from_chief(partial(_read_state, path))
     if not saved:
         return []
-    written, *arrays = saved
     try:
-        history = json.loads(str(written))
+        history = json.loads(str(saved.pop("history")))
         records = [EpochRecord(**record) for record in history["epochs"]]
         position = EpochPosition(**history["position"])
     except (ValueError, TypeError, LookupError) as error:
         raise _cannot_resume(path, error) from None
+    arrays = list(saved.values())
     if [(array.shape, array.dtype) for array in arrays] != [(array.shape, array.dtype) for array in trainer.arrays()]:
         raise MhaError(f"{shown_path(path)}: belongs to another model, or to another version of mha", _WAY_OUT)
     trainer.set_arrays(arrays)
@@ -104,15 +105,15 @@ def restore_state(path: Path, trainer: Trainer) -> list[EpochRecord]:
     return records
 
 
-def _read_state(path: Path) -> list[npt.NDArray[Any]]:
+def _read_state(path: Path) -> Arrays:
     """The history and the variables of a state file; nothing if there is none."""
     if not path.exists():
-        return []
+        return {}
     try:
         with np.load(path, allow_pickle=False) as file:
             if sum(member.file_size for member in file.zip.infolist()) > path.stat().st_size:  # compressed, a few bytes would be gigabytes
                 raise ValueError("its arrays are larger than the file")
-            return [file["history"], *(file[f"variable_{index}"] for index in range(len(file.files) - 1))]
+            return {name: file[name] for name in ("history", *(f"variable_{index}" for index in range(len(file.files) - 1)))}
     except Exception as error:  # NumPy and zipfile raise nearly anything for damaged bytes
         raise _cannot_resume(path, error) from None
 

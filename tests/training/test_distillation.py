@@ -13,10 +13,10 @@ from mha_cli.config.loading import config_from_dict, load_config
 from mha_cli.data.preparation import PreparedData, prepare
 from mha_cli.linear.fit import cross_fit_linear_model, fit_linear_model, linear_logits, refit_linear_model
 from mha_cli.linear.stacking import fit_stack, probabilities_of
-from mha_cli.training.distillation import distilled, with_guesses
+from mha_cli.training.distillation import with_targets
 from mha_cli.training.distribution import Distribution
 from mha_cli.training.optimizers import learning_rate_schedule
-from mha_cli.training.run import fit
+from mha_cli.training.run import fit, fit_linear_models
 from mha_cli.training.validation import Validation
 from tests.training.interruptions import train
 from tests.training.numpy_trainer import NUM_TRAIN, NUM_UNLABELLED, NumpyTrainer, numpy_config
@@ -61,7 +61,7 @@ def test_targets_are_half_label_and_half_what_scores_from_other_texts_say(tmp_pa
     def said(scores: Floats) -> Floats:
         return probabilities_of(stack.logits(np.zeros_like(scores), scores))
 
-    found = distilled(config, data, lambda _: None, Distribution())[0]
+    found = fit_linear_models(config, data, lambda _: None, Distribution())[0]
     labelled, guessed = found.targets[: len(data.train)], found.targets[len(data.train) :]
     np.testing.assert_allclose(labelled, (data.targets + said(scores)) / 2, atol=1e-6)
     assert data.unlabelled is not None
@@ -76,7 +76,7 @@ def test_targets_are_half_label_and_half_what_scores_from_other_texts_say(tmp_pa
 def test_without_unlabelled_texts(tmp_path: Path) -> None:
     config = write_texts(tmp_path, 2, unlabelled=False)
     data = prepare(config)
-    found = distilled(config, data, lambda _: None, Distribution())[0]
+    found = fit_linear_models(config, data, lambda _: None, Distribution())[0]
     assert found.train is data.train
     assert found.num_guessed == 0
     np.testing.assert_allclose(found.targets.sum(axis=1), 1, atol=1e-6)
@@ -120,38 +120,32 @@ def labelled_and_unlabelled(folder: Path) -> dict[str, str]:
 
 
 def test_they_are_read_with_the_vocabulary_of_the_training_part_and_bring_their_characters(tmp_path: Path) -> None:
-    config = config_from_dict(
-        {
-            "data": labelled_and_unlabelled(tmp_path),
-            "text": {"vocabulary_size": 50, "sequence_length": 11, "subword_characters": 7},
-            "model": {"embed_dim": 12, "num_heads": 2, "feed_forward_dim": 7, "subword_buckets": 64},
-            "linear": {"max_ngram": 1, "buckets": 64, "ngram_embeddings": True},
-        },
-        "test",
-    )
-    found = prepare(config)
+    text = {"vocabulary_size": 50, "sequence_length": 11, "subword_characters": 7}
+    model = {"embed_dim": 12, "num_heads": 2, "feed_forward_dim": 7, "subword_buckets": 64}
+    linear = {"max_ngram": 1, "buckets": 64, "ngram_embeddings": True}
+    found = prepare(config_from_dict({"data": labelled_and_unlabelled(tmp_path), "text": text, "model": model, "linear": linear}, "test"))
     good, film = (found.vocabulary.tokens.index(word) for word in ("good", "film"))
     assert found.unlabelled is not None
     assert found.unlabelled.padded(np.arange(2))[..., 0].tolist() == [[1, good, film, 1], [1, 0, 0, 0]]
-    both = with_guesses(found, found.unlabelled, np.full((2, 2), 0.5, np.float32))
+    both = with_targets(found, np.full((len(found.train) + 2, 2), 0.5, np.float32))
     (tokens,) = both.train.padded(np.array([37]))
     assert (tokens[0, 0], "".join(map(chr, tokens[0, 1:]))) == (1, "<unhear")
 
 
-def test_the_guesses_are_the_targets(data: PreparedData) -> None:
-    targets = np.random.default_rng(0).dirichlet([1, 1], NUM_UNLABELLED).astype(np.float32)
+def random_targets() -> Floats:
+    return np.random.default_rng(0).dirichlet([1, 1], NUM_TRAIN + NUM_UNLABELLED).astype(np.float32)
+
+
+def test_the_targets_label_the_texts_without_labels(data: PreparedData) -> None:
+    targets = random_targets()
+    both = with_targets(data, targets)
     assert data.unlabelled is not None
-    both = with_guesses(data, data.unlabelled, targets)
-    assert both.unlabelled is None
-    assert both.num_guessed == NUM_UNLABELLED
-    assert len(both.train) == NUM_TRAIN + NUM_UNLABELLED
-    np.testing.assert_array_equal(both.targets, np.concatenate([data.targets, targets]))
-    np.testing.assert_array_equal(both.train.labels, [*data.train.labels, *targets.argmax(axis=1)])
-    for row in (0, NUM_TRAIN - 1):
-        np.testing.assert_array_equal(both.train.padded(np.array([row])), data.train.padded(np.array([row])))
-    for row in (0, 7, NUM_UNLABELLED - 1):
-        np.testing.assert_array_equal(both.train.padded(np.array([NUM_TRAIN + row])), data.unlabelled.padded(np.array([row])))
-    np.testing.assert_array_equal(both.validation.tokens[:], data.validation.tokens[:])
+    assert (both.unlabelled, both.num_guessed, len(both.train)) == (None, NUM_UNLABELLED, NUM_TRAIN + NUM_UNLABELLED)
+    np.testing.assert_array_equal(both.targets, targets)
+    np.testing.assert_array_equal(both.train.labels, [*data.train.labels, *targets[NUM_TRAIN:].argmax(axis=1)])
+    for part, row, own in ((data.train, 0, 0), (data.unlabelled, NUM_TRAIN, 0), (data.unlabelled, NUM_TRAIN + NUM_UNLABELLED - 1, -1)):
+        np.testing.assert_array_equal(both.train.padded(np.array([row])), part.padded(np.array([range(len(part))[own]])))
+    assert both.validation is data.validation
 
 
 @pytest.mark.usefixtures("trained_in_numpy")
@@ -159,7 +153,7 @@ def test_the_last_epochs_may_leave_the_guesses_out(data: PreparedData) -> None:
     config = numpy_config(schedule="cosine")
     settings = config.training.model_copy(update={"finetune_epochs": 1})
     config = config.model_copy(update={"training": settings})
-    both = with_guesses(data, data.unlabelled, np.full((NUM_UNLABELLED, 2), 0.5, np.float32))
+    both = with_targets(data, random_targets())
     trainer = NumpyTrainer(config, both)
     progress: list[StepProgress] = []
     records = list(fit(trainer, Validation(config, both, None), progress.append))

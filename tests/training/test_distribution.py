@@ -171,16 +171,17 @@ def test_alone_nothing_is_exchanged() -> None:
         assert (alone.num_replicas, alone.task.is_chief) == (1, True)
         array = np.arange(3)
         assert alone.sum(array) is array
-        assert alone.from_chief(lambda: [array])[0] is array
+        assert alone.from_chief(lambda: {"x": array})["x"] is array
         assert alone.sum_of_parts(lambda *parts: [*parts], array) == [array]
 
 
 def test_arrays_travel_whole() -> None:
-    for arrays in ([], [np.array("histöry"), np.zeros((0, 3), np.float32), np.arange(7, dtype=np.uint8), np.array(True)]):
-        found = _unpacked(_packed(arrays))
-        assert [array.dtype for array in found] == [array.dtype for array in arrays]
-        for array, expected in zip(found, arrays, strict=True):
-            np.testing.assert_array_equal(array, expected)
+    arrays = {"a": np.array("histöry"), "b": np.zeros((0, 3), np.float32), "c": np.arange(7, dtype=np.uint8), "d": np.array(True)}
+    found = _unpacked(_packed(arrays))
+    assert [(name, array.dtype) for name, array in found.items()] == [(name, array.dtype) for name, array in arrays.items()]
+    for name, expected in arrays.items():
+        np.testing.assert_array_equal(found[name], expected)
+    assert _unpacked(_packed({})) == {}
 
 
 def test_workers_read_the_parts_of_what_one_reads(tiny_config: Config, tiny_data: PreparedData) -> None:
