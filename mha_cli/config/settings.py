@@ -6,8 +6,8 @@ The models are frozen and refuse unknown keys. The resolved config travels insid
 from __future__ import annotations
 
 import codecs
-import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
@@ -70,17 +70,10 @@ FilePath = Annotated[str, Field(min_length=1)]
 
 def known_encoding(name: str) -> str:
     """The name of a text encoding that Python knows; a ValueError is raised for any other name."""
-    try:
-        found = codecs.lookup(name) if re.fullmatch(r"[\w.:-]+", name, re.ASCII) else None
-    except (LookupError, ValueError):
-        found = None
-    if found is None or not found._is_text_encoding or found.name in _NO_FILE_ENCODINGS:
-        raise ValueError("no such encoding; name one such as windows-1252, iso-8859-15, gb18030, shift_jis or utf-16")
-    return name
-
-
-_NO_FILE_ENCODINGS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"}
-"""Text encodings of Python in which no file is written."""
+    with suppress(LookupError, ValueError):  # a ValueError for characters that no name has
+        if codecs.lookup(name)._is_text_encoding:
+            return name
+    raise ValueError("no such encoding; name one such as windows-1252, iso-8859-15, gb18030, shift_jis or utf-16")
 
 
 class FilesData(DataSettings):
