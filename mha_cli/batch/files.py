@@ -18,14 +18,10 @@ from mha_cli.data.paths import matching_paths
 from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, printable, shown_path
 from mha_cli.system.whole_files import atomic_replace, locked
 
-OBJECT_STORES = {"s3", "gcs", "abfs"}
-"""File systems of pyarrow where a file is there only once all of it is."""
-REQUEST_BYTES = 1 << 23
-"""Bytes that are asked for at once: each request to an object store takes its time, and costs."""
-SMALL_BYTES = 1 << 20
-"""More than a manifest has."""
-_SECRETS = re.compile(r"(?<=://)[^/@]*@|\?.*")
-"""What of a URI is not shown: a password, and settings."""
+OBJECT_STORES = {"s3", "gcs", "abfs"}  # pyarrow's file systems in which a file appears only when it is complete
+REQUEST_BYTES = 1 << 23  # bytes per request: each request to an object store takes time and costs money
+SMALL_BYTES = 1 << 20  # more than a manifest has
+_SECRETS = re.compile(r"(?<=://)[^/@]*@|\?.*")  # parts of a URI that are never shown: passwords and settings
 _WILD = re.compile(r"(\*\*/|\*\*|\*|\[[^]]+\])")
 _EXPRESSIONS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
 

@@ -27,16 +27,12 @@ Row: TypeAlias = dict[str, Any]
 Task = TypeVar("Task", bound=Hashable)
 
 PART_FORMATS: tuple[PartFormat, ...] = ("jsonl", "parquet")
-UNREADABLE = "unreadable"
-"""Flag of a row that could not be read."""
-ATTEMPTS = 3
-"""How often a shard is begun whose process ends in the middle."""
-SHOWN_FAULTS = 10
-"""Faults of rows that a manifest holds."""
+UNREADABLE = "unreadable"  # flag of a row that could not be read
+ATTEMPTS = 3  # starts of a shard whose process ends in the middle
+SHOWN_FAULTS = 10  # faults of rows in a manifest
 NO_MANIFEST = (ValueError, LookupError, TypeError, FileNotFoundError, IsADirectoryError, RecursionError)
 """Errors of reading a manifest, or its part, that is missing, not ours, or of another version."""
-GROUP_PROBABILITIES = 1 << 15
-"""Probabilities after which a row group of Parquet is full."""
+GROUP_PROBABILITIES = 1 << 15  # probabilities after which a row group of Parquet is full
 
 
 class Unreadable(Record):

@@ -13,8 +13,7 @@ from mha_cli.errors import MhaError, printable
 from mha_cli.records.readers import EXTENSIONS, Format, extension_of
 from mha_cli.runtime.inputs import format_of
 
-TEXT_EXTENSIONS = {*EXTENSIONS, ".txt"}
-"""Extensions of the files that are taken out of a folder."""
+TEXT_EXTENSIONS = {*EXTENSIONS, ".txt"}  # extensions of the files that are taken from a folder
 _HIDDEN = re.compile(r"(?:^|/)[._]")
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 _STEM_CHARACTERS = 60

@@ -46,15 +46,11 @@ MEMBERS = ("metadata.json", "config.json", "model.weights.h5", "vocabulary.txt",
 SMALL_WEIGHTS = "weights.int8"
 SMALL_MEMBERS = (SMALL_WEIGHTS, "vocabulary.txt", "mha.json")
 MAX_DESCRIPTION_BYTES = 1_000_000
-MAX_CONFIG_CHARACTERS = 2 * MAX_BYTES
-"""Limit of the config as JSON: any YAML file fits, and a list of its faults takes little memory."""
+MAX_CONFIG_CHARACTERS = 2 * MAX_BYTES  # limit of the config as JSON: any YAML file fits, and a list of its faults takes little memory
 
 MAX_JSON_BYTES = 4_000_000
-MAX_ID_BYTES = 4 * MAX_TOKEN_LENGTH + 1
-"""Bytes of a token in the vocabulary, at most: four a character in UTF-8, and a line feed."""
-
-HDF5_BYTES_A_WEIGHT = 10_000
-"""Bytes that HDF5 adds to the numbers of a weight, at most."""
+MAX_ID_BYTES = 4 * MAX_TOKEN_LENGTH + 1  # bytes of a token in the vocabulary, at most: four a character in UTF-8, and a line feed
+HDF5_BYTES_A_WEIGHT = 10_000  # bytes that HDF5 adds to the numbers of a weight, at most
 
 
 @dataclass(frozen=True)

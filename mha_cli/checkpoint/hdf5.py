@@ -26,8 +26,7 @@ import numpy.typing as npt
 Tree = dict[bytes, "Tree | tuple[int, ...]"]
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
-FLOAT32 = bytes.fromhex("11201f00 04000000 0000 2000 17 08 00 17 7f000000")
-"""The datatype message of IEEE float32, little-endian."""
+FLOAT32 = bytes.fromhex("11201f00 04000000 0000 2000 17 08 00 17 7f000000")  # the datatype message of IEEE float32, little-endian
 
 MESSAGES = NIL, DATASPACE, DATATYPE, FILL_VALUE, LAYOUT, SYMBOL_TABLE = 0x00, 0x01, 0x03, 0x05, 0x08, 0x11
 """Kinds of messages in an object header; any other kind is refused."""

@@ -20,8 +20,7 @@ from mha_cli.system.callbacks import EpochRecord
 from mha_cli.system.whole_files import LOCK, atomic_write, is_temporary, locked
 
 RUNS = Path("runs")
-PACKAGED = Path(__file__).parents[1] / "models" / "imdb.keras"
-"""The checkpoint that the package brings; see docs/model-card.md."""
+PACKAGED = Path(__file__).parents[1] / "models" / "imdb.keras"  # the checkpoint that the package brings; see docs/model-card.md
 CHECKPOINT = "checkpoint.keras"
 CONFIG = "config.yaml"
 METRICS = "metrics.json"
@@ -29,8 +28,7 @@ HISTORY = "history.jsonl"
 STATE = Path("last") / "state.npz"
 CHECKPOINT_VARIABLE = "MHA_CHECKPOINT"
 
-RunDirectory = NewType("RunDirectory", Path)
-"""A folder that this process holds for its training; see ``held_directory``."""
+RunDirectory = NewType("RunDirectory", Path)  # a folder that this process holds for its training; see ``held_directory``
 
 
 def new_run_directory(name: str) -> Path:

@@ -22,8 +22,7 @@ from mha_cli.config.settings import Config, LinearConfig, Settings
 from mha_cli.config.yaml_file import YamlDocument, parse_yaml, read_yaml
 from mha_cli.errors import MhaError, did_you_mean, printable
 
-MAX_PARAMETERS = 1_000_000_000
-"""Weights of the largest model, 4 GB in float32; more is taken for a slip of the keyboard."""
+MAX_PARAMETERS = 1_000_000_000  # weights of the largest model, 4 GB in float32; more is taken for a typo
 
 
 def load_config(path: Path | str, overrides: Sequence[str] = ()) -> Config:

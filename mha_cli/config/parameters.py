@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from mha_cli.config.settings import Config, LinearConfig
 
-CONTEXT_WORDS = 2_000
-"""Most words with context weights of their own: rarer words say little about the n-grams near them."""
-
-SMALLEST_NORM = 1e-6
-"""A text without a token has n-gram weights of norm zero; the norm is taken as this, and its linear logits are zero."""
+CONTEXT_WORDS = 2_000  # most words with context weights of their own: rarer words say little about the n-grams near them
+SMALLEST_NORM = 1e-6  # a text without a token has n-gram weights of norm zero; the norm is taken as this, and its linear logits are zero
 
 
 class Parameter(NamedTuple):

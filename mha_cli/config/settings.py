@@ -120,11 +120,8 @@ class MemoryData(DataSettings):
     source: Literal["memory"] = Field("memory", description="Texts of a Python program.")
 
 
-MAX_BUCKETS = 2**24
-"""Rows of the largest hash table: the row numbers are exact in float32, in which some runtimes of an export sort them."""
-
-SUBWORD_LENGTHS = (3, 4, 5)
-"""Characters of a subword; a word's two ends are among them."""
+MAX_BUCKETS = 2**24  # rows of the largest hash table: the row numbers are exact in float32, in which some runtimes of an export sort them
+SUBWORD_LENGTHS = (3, 4, 5)  # characters of a subword; a word's two ends are among them
 
 
 class TextConfig(Settings):

@@ -32,8 +32,7 @@ from mha_cli.runtime.stream import most_together
 from mha_cli.serve.server import Failure, error_response
 from mha_cli.version import __version__
 
-MOST_WORDS = 256
-"""Of a text that is explained: its attention weights grow with the square."""
+MOST_WORDS = 256  # of a text that is explained: attention weights grow with the square
 FORM = 'send {"text": "…"}, or to /predict {"texts": ["…", …]}'
 
 

@@ -27,14 +27,9 @@ from mha_cli.errors import MhaError, printable
 from mha_cli.records.objects import plain_json
 
 SAFE_HEADERS = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"), (b"referrer-policy", b"no-referrer")]
-
-SPARE_DESCRIPTORS = 40
-"""Descriptors that connections leave free: for those that are accepted before earlier ones are closed, and for files."""
-
-BACKLOG = 1024
-"""Connections that wait to be accepted."""
-ACCEPTED_AT_ONCE = 8
-"""Connections that asyncio accepts in one go, before it tells of any; they are open beyond the limit meanwhile."""
+SPARE_DESCRIPTORS = 40  # descriptors that connections leave free: for those that are accepted before earlier ones are closed, and for files
+BACKLOG = 1024  # connections that wait to be accepted
+ACCEPTED_AT_ONCE = 8  # connections that asyncio accepts in one go, before it tells of any; they are open beyond the limit meanwhile
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from mha_cli.errors import MhaError, printable
 
-JOBS = ("chief", "worker")
-"""Jobs of a cluster whose tasks train, in the order of their numbers."""
+JOBS = ("chief", "worker")  # jobs of a cluster whose tasks train, in the order of their numbers
 
 
 @dataclass(frozen=True)

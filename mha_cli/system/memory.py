@@ -9,11 +9,8 @@ from pathlib import Path
 
 from mha_cli.errors import EXIT_FAILURE, MhaError
 
-ROOT = Path("/")
-"""Folder of the file system that holds ``proc`` and ``sys``."""
-
-NO_LIMIT = 2**60
-"""Bytes; control groups of version 1 write a larger number where they have no limit."""
+ROOT = Path("/")  # folder of the file system that holds ``proc`` and ``sys``
+NO_LIMIT = 2**60  # bytes; control groups of version 1 write a larger number where they have no limit
 
 GROUP_FILES = {
     "": ("memory.max", "memory.current", "inactive_file"),

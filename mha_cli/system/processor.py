@@ -7,11 +7,9 @@ import sys
 from pathlib import Path
 
 CPU_INFO = Path("/proc/cpuinfo")
-BFLOAT16_FEATURES = ("amx_bf16", "avx512_bf16")
-"""Linux's names for the instructions of a processor that computes in bfloat16."""
+BFLOAT16_FEATURES = ("amx_bf16", "avx512_bf16")  # Linux's names for the instructions of a processor that computes in bfloat16
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
-MOST_KEPT_BYTES = (1 << 25) - (1 << 16)
-"""A little less than the largest piece, 32 MiB, from which glibc learns."""
+MOST_KEPT_BYTES = (1 << 25) - (1 << 16)  # a little less than the largest piece, 32 MiB, from which glibc learns
 
 
 def available_cores() -> int:
