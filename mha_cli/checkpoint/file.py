@@ -101,16 +101,11 @@ class Checkpoint:
 
     def __repr__(self) -> str:
         """The classifier in one line; the weights and words would fill a screen."""
-        model, names = self.config.model, ", ".join(self.class_names)
-        parts = [
-            f"{self.num_weights:,} weights",
-            f"{model.embed_dim} wide, heads {' + '.join(map(str, model.heads))}",
-            f"{len(self.vocabulary):,} ids",
-            f"classes {printable(names, 200)}",
-        ]
-        if "validation_accuracy" in self.metrics:
-            parts.append(f"validation accuracy {self.metrics['validation_accuracy']:.2%}")
-        return f"<Checkpoint {self.name or 'in memory'}: {'; '.join(parts)}>"
+        width, heads, names = self.config.model.embed_dim, self.config.model.heads, printable(", ".join(self.class_names), 200)
+        size = f"{self.num_weights:,} weights; {width} wide, heads {' + '.join(map(str, heads))}; {len(self.vocabulary):,} ids"
+        accuracy = self.metrics.get("validation_accuracy")
+        figure = "" if accuracy is None else f"; validation accuracy {accuracy:.2%}"
+        return f"<Checkpoint {self.name or 'in memory'}: {size}; classes {names}{figure}>"
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint, small: bool = False) -> None:
