@@ -60,7 +60,7 @@ class FileTexts:
         self._dialect = Dialect(settings.encoding, settings.quoting)
         self.name = listed(settings.train_paths, 1)
         self.splits = ("train", "test") if settings.test_paths or settings.test_share else ("train",)
-        self.warnings = StreamWarnings(strict=True)
+        self.warnings = StreamWarnings()
 
     def unlabelled(self) -> Iterator[str] | None:
         """The lines of ``data.unlabelled``."""
@@ -73,7 +73,7 @@ class FileTexts:
             raise MhaError(f'no split "{printable(split)}" in {shown_path(self.name)}', did_you_mean(printable(split), self.splits))
         if split not in self.splits:
             raise MhaError("the config names no test data", "give --data FILE, or train again with --set data.test_share=0.2")
-        self.warnings = StreamWarnings(strict=True)
+        self.warnings = StreamWarnings()
         if self._settings.test_share and (split == "train" or not given["test"]):
             drawn = self._test_part if split == "test" else ~self._test_part
             warnings = self.warnings if split == "train" else None  # both parts are in the same files
@@ -184,7 +184,7 @@ def unpacked_file(path: str) -> Iterator[bytes]:
 
 def file_reading(path: str, columns: Columns, dialect: Dialect, warnings: StreamWarnings | None = None) -> Reading:
     """How a file of labelled texts is read: bytes that are not UTF-8 are refused."""
-    return Reading(shown_path(path), columns, dialect, warnings or StreamWarnings(strict=True), path.lower().endswith(".gz"))
+    return Reading(shown_path(path), columns, dialect, warnings or StreamWarnings(), path.lower().endswith(".gz"), strict=True)
 
 
 def _file_texts(path: str, form: Format, reading: Reading) -> Iterator[LabelledText]:

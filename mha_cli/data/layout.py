@@ -17,7 +17,7 @@ from mha_cli.records.headers import LABEL_NAMES, are_numbers, has_header, plain_
 from mha_cli.records.line_formats import json_object
 from mha_cli.records.objects import dotted_keys, value_at
 from mha_cli.records.parquet import parquet_rows, whole_file
-from mha_cli.records.reader import USUAL, Dialect, StreamWarnings
+from mha_cli.records.reader import USUAL, Dialect
 from mha_cli.records.readers import Format, text_lines
 from mha_cli.records.record import SEPARATORS, Columns, is_number, shown_columns
 from mha_cli.records.rows import Row
@@ -108,7 +108,7 @@ def _objects(path: str, form: Format, dialect: Dialect) -> Iterator[Mapping[str,
         with whole_file(unpacked_file(path)) as file:
             yield from parquet_rows(file, shown_path(path))
         return
-    reading = file_reading(path, Columns(), dialect, StreamWarnings())
+    reading = replace(file_reading(path, Columns(), dialect), strict=False)
     for number, line in enumerate(text_lines(file_pieces(path), reading), 1):
         if isinstance(line, MhaError):
             raise line
@@ -130,7 +130,7 @@ def _by_key(objects: Iterable[Mapping[str, object]]) -> Values:
 
 def _table(path: str, form: Format, text_column: str | None, label_column: str | None, dialect: Dialect) -> tuple[Layout, Values]:
     columns = Columns(text_column or "1", (label_column or "2",), "--text-column", "--label-column", required=True)
-    reading = file_reading(path, columns, dialect, StreamWarnings())
+    reading = replace(file_reading(path, columns, dialect), strict=False)
     separator, found = table_rows("\t" if form == "tsv" else ",", text_lines(file_pieces(path), reading), reading)
     rows, size = list[list[str]](), 0
     broken: Row | None = None

@@ -109,7 +109,7 @@ def profile_data(
 ) -> DataProfile:
     """Guess the layout from the beginning of the first file, then read all files, folders and patterns once, as a stream."""
     paths = [path for pattern in given for path in matching_paths(pattern)]
-    layout, warnings = find_layout(paths[0], text_column, label_column, dialect), StreamWarnings(strict=True)
+    layout, warnings = find_layout(paths[0], text_column, label_column, dialect), StreamWarnings()
     columns = labelled_columns(layout.text_column, layout.label_column, by_options=True)
     name = listed([*map(shown_path, paths)], 1)
     texts = counted(read_labelled(paths, columns, dialect, warnings), name, callbacks.log)

@@ -34,15 +34,14 @@ class StreamWarnings:
 
     Args:
         guessed: True if the user named no format.
-        strict: True to raise the fault of a line that is not UTF-8.
 
     Attributes:
         num_blank: blank lines left out.
         num_quoted_rows: lines inside quoted fields that would be rows by themselves.
     """
 
-    def __init__(self, guessed: bool = False, strict: bool = False) -> None:
-        self._guessed, self._strict = guessed, strict
+    def __init__(self, guessed: bool = False) -> None:
+        self._guessed = guessed
         self._format = self._first_quoted = self._no_quoting = ""
         self._first_fault: MhaError | None = None
         self._num_faulty = self._last_faulty = 0
@@ -70,8 +69,6 @@ class StreamWarnings:
 
     def count_not_utf_8(self, fault: MhaError, line: int) -> None:
         """Count a line with bytes that are not UTF-8, unless it is read again behind a broken row."""
-        if self._strict:
-            raise fault
         self._first_fault = self._first_fault or fault
         self._num_faulty += line > self._last_faulty
         self._last_faulty = max(line, self._last_faulty)
@@ -99,6 +96,7 @@ class Reading:
 
     Args:
         gzipped: True to take nothing but gzip data; else the first bytes tell.
+        strict: True to raise the fault of a line that is not UTF-8; else such bytes become U+FFFD, with a warning.
         on_fault: function from the fault of one record, and its first line, to a record that replaces it. Faults of the whole stream
             (gzip data, header) are always raised.
     """
@@ -108,6 +106,7 @@ class Reading:
     dialect: Dialect = USUAL
     warnings: StreamWarnings = field(default_factory=StreamWarnings)
     gzipped: bool = False
+    strict: bool = False
     on_fault: Callable[[MhaError, int], Record] = raised
 
     @property
@@ -124,11 +123,14 @@ class Reading:
         return MhaError(f"{self.name}:{line}: not UTF-8: byte 0x{raw[start]:02X} at position {column} of the line", hint)
 
     def decoded(self, line: bytes, number: int) -> str:
-        """A line as text. Bytes that are not UTF-8 become U+FFFD, unless ``warnings`` refuses them."""
+        """A line as text."""
         try:
             return line.decode()
         except UnicodeDecodeError as error:
-            self.warnings.count_not_utf_8(self.not_utf_8(error, number), number)
+            fault = self.not_utf_8(error, number)
+            if self.strict:
+                raise fault from None
+            self.warnings.count_not_utf_8(fault, number)
             return line.decode("utf-8", "replace")
 
 

@@ -38,7 +38,7 @@ def find_separator(lines: TableLines, preferred: str, reading: Reading) -> str:
     A header line tells at once: of the names that are wanted, the right separator finds the most. Without one, it is the separator that
     gives every row the same number of columns, two at least; of several that do, the preferred one.
     """
-    columns, quiet = reading.columns, replace(reading, warnings=StreamWarnings())
+    columns, quiet = reading.columns, replace(reading, warnings=StreamWarnings(), strict=False)
     wanted = (columns.text, *columns.fields)
     tables = {separator: rows_of(TableLines(_first_lines(lines), quiet), separator, quiet) for separator in (preferred, *SEPARATORS)}
     first: dict[str, list[str]] = {}
