@@ -69,7 +69,7 @@ def json_line(choice: Choice, fields: Sequence[str], number: int, record: Record
 
 
 def tab_line(choice: Choice, _number: int, record: Record, prediction: Prediction) -> bytes:
-    """Columns with tabs between them: a class and its probability, again for every further class, the flags, then the fields.
+    """Columns separated by tabs: each class with its probability, the flags, the fields.
 
     The columns of a class that is no answer are empty.
     """
@@ -107,7 +107,7 @@ def named_fields(fields: Sequence[str], record: Record) -> dict[str, object]:
 
 
 def with_columns_of_the_first(fields: Sequence[str], records: Iterator[Record]) -> tuple[list[str], Iterator[Record]]:
-    """The columns that ``ALL`` finds in the first record, and all records with exactly these, since every row of a table has the same.
+    """The columns that ``ALL`` finds in the first record, and all records with these columns, as a table needs.
 
     A column that a later record lacks is null there.
     """

@@ -17,8 +17,6 @@ from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError,
 from mha_cli.system.memory import out_of_memory
 from mha_cli.version import __version__
 
-OUT_OF_MEMORY = "out of memory; close other programs, or give fewer or shorter texts"
-
 app = Typer(
     name="mha",
     cls=Group,
@@ -46,7 +44,7 @@ def options(
 
 def main() -> None:
     """Run the command line; every error is one line on stderr, unless MHA_DEBUG=1 asks for the traceback."""
-    # The user's own Ctrl-C, a full disk, a misspelt option: one place turns them all into a line and an exit code.
+    # Ctrl-C, a full disk, a misspelt option: one place turns them all into a line and an exit code.
     prepare_streams()
     forget_odd_sizes()
     try:
@@ -68,12 +66,12 @@ def main() -> None:
             _fail(f"{message}{_value_found(error)}{_dash_hint(error)}; see `{command} --help`", EXIT_USAGE)
         if isinstance(error, OSError) and error.errno in {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}:
             with open(os.devnull, "wb") as nowhere:
-                os.dup2(nowhere.fileno(), sys.stdout.fileno())  # what Python still holds would fail again at its end
+                os.dup2(nowhere.fileno(), sys.stdout.fileno())  # flushing at exit would fail again
             if error.errno == errno.EPIPE:  # the reader has left
                 sys.exit(EXIT_FAILURE)
             _fail(f"cannot write the output: {error.strerror}", EXIT_FAILURE)
         if out_of_memory(error):
-            _fail(OUT_OF_MEMORY, EXIT_FAILURE)
+            _fail("out of memory; close other programs, or give fewer or shorter texts", EXIT_FAILURE)
         if os.environ.get("MHA_DEBUG") == "1":
             raise
         reason = printable(f"{type(error).__name__}: {error}".splitlines()[0], 500)

@@ -82,7 +82,7 @@ class Command(_HelpPage, TyperCommand):
         try:
             values, extra, _ = self.make_parser(ctx).parse_args(list(args))
         except Exception as error:
-            if getattr(error, "ctx", ctx) is None:  # not every usage error knows where it arose
+            if getattr(error, "ctx", ctx) is None:  # not every usage error has its context
                 error.ctx = ctx  # type: ignore[attr-defined]
             raise
         for parameter in self.get_params(ctx):
@@ -121,7 +121,7 @@ def load_command(name: str) -> Any:
 
 
 def _with_single_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The same command, which takes the fields of its dataclasses as single options: Typer knows no others."""
+    """A command whose dataclass parameters are replaced by one option per field, as Typer needs."""
     parameters, groups = list[Parameter](), dict[str, Any]()
     for parameter in signature(command, eval_str=True).parameters.values():
         kind = parameter.annotation

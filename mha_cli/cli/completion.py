@@ -61,7 +61,7 @@ def settings_like(incomplete: str) -> list[str]:
     answers = [name for name, _ in found]
     if len(found) == 1:
         ((name, values),) = found
-        # The name alone as well, if there are not several values: a shell puts a space behind an only answer.
+        # The name alone as well, unless there are several values: a shell adds a space after a single answer.
         answers = [name + value for value in values] + [name] * (len(values) < 2 and start != name)
     return [answer.removeprefix(before) for answer in answers if answer.startswith(start)]
 

@@ -13,11 +13,10 @@ from typer import Option
 from mha_cli.checkpoint.runs import is_own
 from mha_cli.cli.options import EncodingOption, NoQuotingOption, column_option, goes_with
 from mha_cli.config.loading import config_from_dict
-from mha_cli.config.settings import FilesData, SampleData
+from mha_cli.config.settings import Config, FilesData, SampleData
 from mha_cli.errors import MhaError, printable, shown_path
 
 if TYPE_CHECKING:
-    from mha_cli.config.settings import Config
     from mha_cli.data.sources import DataSection
 
 
@@ -52,7 +51,7 @@ class DataOptions:
             left = f"no config.yaml beside it agrees, so the data that it names is left alone: {_named(trained)}"
             raise MhaError(f"{shown_path(checkpoint)}: {left}", "say with --data what to read")
         section: DataSection = trained if self.data is None else _given_section(self.data)
-        # So that the validation part of the training data is the one held out, however these are named.
+        # The validation part of the training data must be the part that was held out, whatever their name.
         section = section.model_copy(update={"validation": trained.validation, "validation_share": trained.validation_share})
         if isinstance(section, FilesData):
             known = trained if isinstance(trained, FilesData) else section
@@ -76,7 +75,7 @@ def _given_section(data: Sequence[str]) -> DataSection:
         if given.isidentifier() and not os.path.exists(given):
             raise MhaError(f"--data {given}: no such file or folder", f"check the path; for TensorFlow Datasets write tfds:{given}")
     paths = data[0] if len(data) == 1 else list(data)
-    # The same files whatever split is asked for.
+    # Every split is the same files.
     return config_from_dict({"data": {"source": "files", "train": paths, "test": paths}}, "--data").data
 
 

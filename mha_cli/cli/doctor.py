@@ -20,7 +20,6 @@ from mha_cli.errors import listed, plural
 from mha_cli.system.memory import ROOT, machine_memory, memory_limit
 from mha_cli.version import __version__
 
-PACKAGES = ("tensorflow", "keras", "numpy", "openvino")
 SHOWN_CLASSES = 10
 
 EXAMPLES = """mha doctor
@@ -58,9 +57,9 @@ def diagnose(checkpoint: Path | None = None, root: Path = ROOT) -> dict[str, Any
     from mha_cli.system.processor import available_cores, bfloat16_features
 
     report = None if checkpoint is None else check_checkpoint(checkpoint)  # first: its fault is the answer
-    memory = machine_memory(root)
+    packages, memory = ("tensorflow", "keras", "numpy", "openvino"), machine_memory(root)
     return {
-        "versions": {"mha": __version__, "python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
+        "versions": {"mha": __version__, "python": platform.python_version()} | {name: _version(name) for name in packages},
         "cores": available_cores(),
         "engine": usual_engine(),
         "bfloat16": bfloat16_features(root / "proc/cpuinfo"),

@@ -63,7 +63,7 @@ def evaluate(
         refuse_output("--output", output, new=not (os.path.exists(output) and output.samefile(path)))
     section = given.section(path, model.config)
     if target and given.data is None and split is None and not model.config.learns_from_validation:
-        split = "validation"  # so that the test part says what they come to
+        split = "validation"  # the test part then measures the thresholds
     with ended_in_order(), status("reading") as callbacks:
         labelled = labelled_texts(model, section, split, callbacks, unseen=target is not None)
         from mha_cli.analysis.evaluation import evaluate as score

@@ -57,7 +57,7 @@ def heads(
     section = given.section(path, model.config)
     learnt_from = model.config.data if is_own(path, model.config) else section
     if given.data is None and split is None:
-        split = "validation"  # heads are chosen by it, which the test split is not there for
+        split = "validation"  # the test split must not choose heads
     with training_progress() as callbacks:
         labelled = labelled_texts(model, section, split, callbacks)
         callbacks.log("starting TensorFlow")

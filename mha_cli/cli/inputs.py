@@ -79,7 +79,7 @@ def refuse_no_text(context: Context) -> None:
     if sys.stdin is None:
         raise MhaError("no text: standard input is closed", f"give one; see `{context.command_path} --help`")
     if sys.stdin.isatty():
-        with redirect_stdout(sys.stderr):  # stdout may be a file that results were meant for
+        with redirect_stdout(sys.stderr):  # stdout may be a file for results
             print(context.get_help())
         raise Exit(EXIT_USAGE)
 

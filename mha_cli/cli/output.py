@@ -30,7 +30,7 @@ NOT_WRITTEN = {".xlsx", ".xls", ".ods", ".zip", ".bz2", ".xz", ".zst"}
 
 
 def answer_form(output: Path | None, as_json: bool, records: Sequence[Format] = ()) -> AnswerForm:
-    """The form of answers: ``records`` as they came, if there are formats of these; else the name of the output file decides.
+    """The form of answers: ``records`` unchanged, if their formats are given; else the name of the output file decides.
 
     Without an output file it is JSON lines if asked for, lines to be read on a terminal, or lines with tabs.
     """
@@ -52,7 +52,7 @@ def answer_form(output: Path | None, as_json: bool, records: Sequence[Format] = 
 
 @contextmanager
 def opened_output(path: Path | None) -> Iterator[IO[bytes]]:
-    """A file to write to, gzipped if its name ends in ``.gz``, or stdout where there is none.
+    """A file to write to, gzipped if its name ends in ``.gz``, or stdout without a path.
 
     If the reader of a pipe has left, the process ends as every Unix tool does, by SIGPIPE and without a message.
     """
@@ -110,14 +110,10 @@ def save_picture(figure: Figure, path: Path) -> set[str]:
 
 @contextmanager
 def ended_in_order() -> Iterator[None]:
-    """Requests to end run what is to be done at the end, such as removing the unfinished file; the exit status is the usual one."""
-
-    def end(number: int, _frame: object) -> None:
-        raise SystemExit(128 + number)
-
+    """Turn SIGTERM and SIGHUP into SystemExit with the usual status, so that cleanup runs."""
     numbers = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
     for number in numbers:
-        signal.signal(number, end)
+        signal.signal(number, lambda number, _frame: sys.exit(128 + number))
     try:
         yield
     finally:

@@ -119,7 +119,7 @@ def predict(
         records = read_inputs(paths, reading.form, *columns, standard_input(), reading.dialect, *calls)
     if ALL in names and answers != "jsonl":
         names, records = with_columns_of_the_first(names, records)
-    # A count is for somebody who looks at stderr and sees nothing else there, such as what they type.
+    # No count where the terminal shows answers or typed texts.
     typed = not given and STANDARD_INPUT in paths and os.isatty(standard_input())
     with (
         opened_output(output) as file,

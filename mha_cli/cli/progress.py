@@ -43,7 +43,7 @@ def training_progress() -> Iterator[Callbacks]:
         def log(line: str) -> None:
             display.columns = waiting
             display.update(task, description=printable(line, 200))
-            display.start()  # with the first line, so that it is there at once
+            display.start()  # with the first line
 
         def on_step(progress: StepProgress) -> None:
             display.columns = stepping
@@ -60,7 +60,7 @@ def training_progress() -> Iterator[Callbacks]:
 def _console() -> Iterator[Console]:
     """A console on stderr. Its terminal is a descriptor of its own: while TensorFlow starts, the usual one is held back."""
     if not sys.stderr.isatty():
-        yield Console(stderr=True, force_terminal=False)  # FORCE_COLOR asks for colours, not for a display that moves in a log
+        yield Console(stderr=True, force_terminal=False)  # FORCE_COLOR asks for colours, not for a live display in a log
         return
     with os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding=sys.stderr.encoding, errors=sys.stderr.errors) as terminal:
         yield Console(file=terminal)

@@ -209,7 +209,7 @@ def _print_confusions(result: Evaluation) -> None:
     if len(names) <= TABLE_CLASSES:
         unbounded = console.options.update(width=100_000)
         rows = [(name, *(f"{count:,}" for count in counts)) for name, counts in zip(names, result.confusion, strict=True)]
-        for gap in (" ", "\n"):  # broken by us: Rich makes the widest columns narrower, even than a word
+        for gap in (" ", "\n"):  # Rich would break words of the widest columns
             matrix = table(["true class"], [f"as {name}".replace(" ", gap) for name in names], rows, "Confusion")
             if console.measure(matrix, options=unbounded).maximum <= console.width:
                 console.print(matrix)

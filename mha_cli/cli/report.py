@@ -46,7 +46,7 @@ def report(
     model, history = read_checkpoint(path), read_history(path)
     page = output or path.parent / NAME
     refuse_output("--output", page)
-    if output is None and (page.is_symlink() or (page.exists() and not page.is_file())):  # in a run from elsewhere it may lead anywhere
+    if output is None and (page.is_symlink() or (page.exists() and not page.is_file())):  # a link in a foreign run may lead anywhere
         raise MhaError(f"{shown_path(page)}: is a link, or no file", "remove it, or name the page with --output")
     section = given.section(path, model.config)
     need("mha report", "report", "jinja2")
@@ -60,14 +60,10 @@ def report(
         from mha_cli.report.page import write_page
 
         found = report_on(run_name(path), model, section, labelled, word_order, history, callbacks)
-        write_page(found, _made_with(), _commands(path, model.config, split, given), page)
+        facts = diagnose()
+        made_with = {name: fact for name, fact in (*installation(facts), *machine(facts)) if name != "memory available"}  # never the same
+        write_page(found, made_with, _commands(path, model.config, split, given), page)
     print_line(f"written: {page}")
-
-
-def _made_with() -> dict[str, str]:
-    """Versions and machine, by name."""
-    found = diagnose()
-    return dict(installation(found)) | {name: value for name, value in machine(found) if name != "memory available"}  # never the same
 
 
 def _commands(checkpoint: Path, config: Config, split: str | None, given: DataOptions) -> list[str]:

@@ -55,13 +55,8 @@ def serve(
         print(f"http://{shown}:{listener.getsockname()[1]} answers with {printable(model.name, 200)}; Ctrl-C ends it", file=sys.stderr)
         if not is_local(shown):
             print("warning: no authentication; anyone who can reach this address can use it", file=sys.stderr)
-        signal.signal(signal.SIGTERM, _end)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # stopping a service is no failure
         server(app, limits).run(sockets=[listener])
-
-
-def _end(number: int, _frame: object) -> None:
-    """End in order: to stop a service is no failure of it."""
-    raise SystemExit(0)
 
 
 class _OneLine(logging.Formatter):

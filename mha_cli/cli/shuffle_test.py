@@ -65,7 +65,7 @@ def shuffle_test(
     given.refuse_without_data()
     refuse_picture(plot)
     if config is None:
-        read = [read_checkpoint(path) for path in paths]  # all of them before any work: a bad one is told at once
+        read = [read_checkpoint(path) for path in paths]  # all of them first: a bad one is refused at once
         sections = [given.section(path, model.config) for path, model in zip(paths, read, strict=True)]
         with status("reading") as callbacks:
             labelled = [
@@ -80,7 +80,7 @@ def shuffle_test(
         settings = load_config(config_file, overrides or [])
         refuse_several_workers(settings.training.distribution, "shuffle-test")
         directory = output or new_run_directory(f"{new_run_name(config_file, settings)}-shuffle-test")
-        refuse_used(directory)  # before TensorFlow is there
+        refuse_used(directory)  # before TensorFlow is imported
         refuse_unreadable(settings.data, split)
         with training_progress() as callbacks:
             prepared = prepare(settings, callbacks)

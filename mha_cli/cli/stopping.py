@@ -14,7 +14,6 @@ from mha_cli.errors import MhaError
 from mha_cli.system.callbacks import Callbacks, StepProgress
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-NOTHING_KEPT = " before there was anything to keep; start again"
 
 
 class StopRequest:
@@ -52,7 +51,7 @@ class StopRequest:
 
 @contextmanager
 def stop_request(result: Callable[[], str | None]) -> Iterator[StopRequest]:
-    """Take over the signals for the time of a run, whose end by a signal is an MhaError; signals that the caller ignores stay ignored.
+    """Handle the signals during a run; a run that they end raises an MhaError. Signals that the caller ignores stay ignored.
 
     Args:
         result: says after a stop what is kept and how to go on; None if nothing is kept.
@@ -66,7 +65,8 @@ def stop_request(result: Callable[[], str | None]) -> Iterator[StopRequest]:
         try:
             yield request
         except KeyboardInterrupt:
-            raise MhaError(f"interrupted{result() or NOTHING_KEPT}", exit_code=request.exit_code) from None
+            kept = result() or " before there was anything to keep; start again"
+            raise MhaError(f"interrupted{kept}", exit_code=request.exit_code) from None
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)

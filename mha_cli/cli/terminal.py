@@ -22,7 +22,7 @@ def prepare_streams() -> None:
     codecs.register_error("mha.stand_in", _stand_in)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # Python alone would fail, or print to the other one
+        if stream is None:  # printing would fail, or go to the other stream
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (it stays open to the end)
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="mha.stand_in")
@@ -37,7 +37,7 @@ def forget_odd_sizes() -> None:
 
 @contextmanager
 def counter(shown: bool) -> Iterator[Callable[[int], None]]:
-    """A function that counts further texts, in one line on stderr, if it is ``shown`` and that is a terminal that can redraw a line.
+    """A function that counts further texts in one line on stderr, if ``shown`` and the terminal can redraw a line.
 
     The line appears after half a second, and stays when all is done.
     """

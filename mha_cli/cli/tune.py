@@ -27,8 +27,6 @@ EXAMPLES = """mha tune --config text --set data.train=reviews.csv
 mha tune --config sample --minutes 2 \\
     --search training.learning_rate=0.0005..0.01 --search model.num_blocks=1,2"""
 
-PLOT = "study.png"
-
 
 def tune(
     config: options.ConfigOption,
@@ -81,7 +79,7 @@ def tune(
         from mha_cli.tuning.search import tune as run_search
 
         summary = run_search(settings, study, space, data, request.watched(callbacks))
-    save_picture(search_figure(summary), folder / PLOT)
+    save_picture(search_figure(summary), folder / "study.png")
     plain = shlex.join(["mha", "train", "--config", config, *(part for one in overrides or [] for part in ("--set", one))])
     following = scoring_command(folder, settings) if (folder / METRICS).is_file() else plain
     print_json(summary) if as_json else render.tuning(summary, following)

@@ -61,10 +61,10 @@ class MHAClassifier(ClassifierMixin, BaseEstimator):
             ValueError: there is not one label for every text, or scikit-learn takes the labels for no classes.
         """
         for name in self.settings:
-            section_of(name)  # not an argument of train() that is no setting
+            section_of(name)  # refuses other arguments of train()
         texts, given = _texts_of(X), np.asarray(y, dtype=object)
         if given.ndim == 1 and any(map(is_missing, given)):
-            raise ValueError("Input y contains NaN.")  # as scikit-learn says, which of objects sees some and sorts others
+            raise ValueError("Input y contains NaN.")  # scikit-learn's message, which it gives for some objects only
         check_classification_targets(y)
         labels = column_or_1d(y, warn=True)
         check_consistent_length(texts, labels)

@@ -140,13 +140,8 @@ def test_training_and_figures_are_those_of_the_commands(
     with pytest.raises(mha.MhaError, match=r"^labels\[0\]: the class is 'dull'; the model knows "):
         mha.evaluate(model, ["a"], ["dull"])
 
-
-@pytest.mark.process
-def test_such_a_run_names_no_data_to_evaluate(
-    trained: tuple[mha.Classifier, Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     message = "error: the texts were given by a Python program, which alone has them; name others, with --data or in the config\n"
-    for command in (("evaluate", trained[1]), ("train", "--config", trained[1] / "config.yaml")):
+    for command in (("evaluate", folder), ("train", "--config", folder / "config.yaml")):
         done = run_here(*command, cwd=tmp_path, monkeypatch=monkeypatch)
         assert (done.code, done.stderr) == (2, message)
 

@@ -137,18 +137,15 @@ def test_it_is_searched_and_cross_validated() -> None:
     assert cross_val_score(make_pipeline(lower, MHAClassifier(**SMALL)), TEXTS, LABELS, cv=2).shape == (2,)
 
 
-@pytest.mark.parametrize("name", ["config", "texts", "output", "log"])
-def test_an_argument_of_train_is_no_setting(name: str) -> None:
-    with pytest.raises(MhaError, match=f"{name} is not a setting"):
-        MHAClassifier(**{name: "x"}).fit(TEXTS, LABELS)
-
-
 def test_a_training_that_fails_changes_nothing() -> None:
     model = MHAClassifier(**SMALL)
     with pytest.raises(MhaError, match="every text has the class"):
         model.fit(TEXTS, ["one"] * len(TEXTS))
     with pytest.raises(NotFittedError):
         model.predict(TEXTS)
+    for name in ("config", "texts", "output", "log"):  # arguments of train() that are no settings
+        with pytest.raises(MhaError, match=f"{name} is not a setting"):
+            MHAClassifier(**{name: "x"}).fit(TEXTS, LABELS)
 
 
 def test_input_is_told_from_what_other_estimators_take() -> None:
