@@ -74,11 +74,8 @@ class NumpyTrainer:
         return self._features(reviews.padded(np.arange(len(reviews)))) @ self._layer[:-1] + self._layer[-1]
 
     def _features(self, tokens: np.ndarray) -> np.ndarray:
-        model, mask = self.config.model, forward.ids_of(tokens) != 0
-        x = forward.embed(tokens, self._encoder, model)
-        for block in range(model.num_blocks):
-            x, _ = forward.encode(x, mask, forward.below(self._encoder, f"encoder_{block}/"), model)
-        return forward.global_max_pool(x, mask)
+        x = forward.embed(tokens, self._encoder, self.config.model)
+        return forward.pooled_features(x, forward.ids_of(tokens) != 0, self._encoder, self.config.model)
 
 
 def in_numpy(patch: Any) -> None:
