@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import gzip
 import io
 import json
@@ -35,7 +34,8 @@ from mha_cli.config.recipes import find_config, recipe_names
 from mha_cli.data.new_config import LEAST_TO_PART
 from mha_cli.python import api
 from mha_cli.runtime.classifier import Classifier
-from tests.cli.command import LEARNING, TIMEOUT, environment, fork, run_here, run_mha, step_by_step
+from tests.cli.command import LEARNING, TIMEOUT, Result, environment, fork, run_here, run_mha, step_by_step
+from tests.cli.conftest import here, once
 from tests.documentation import GROUP, ROOT, Example, examples, fits, mha_commands, words_of
 
 if TYPE_CHECKING:
@@ -297,16 +297,18 @@ TRAININGS = {
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """A function from a recipe of ``TRAININGS`` to a run directory; it trains once for each."""
-    folder = tmp_path_factory.mktemp("trained")
-    prepare(folder)
 
-    @functools.cache
     def train(recipe: str) -> Path:
         changes = [word for setting in (*SMALL, *TRAININGS[recipe]) for word in ("--set", setting)]
-        with pytest.MonkeyPatch.context() as monkeypatch, step_by_step():
-            result = run_here("train", "--config", recipe, *changes, "--output", recipe, cwd=folder, monkeypatch=monkeypatch)
-        assert result.code == 0, result.stderr
-        return folder / recipe
+
+        def run(cwd: Path) -> Result:
+            prepare(cwd)
+            with step_by_step():
+                return here("train", "--config", recipe, *changes, "--output", recipe, cwd=cwd)
+
+        trained = once(tmp_path_factory, f"example-{recipe}", run)
+        assert trained.result.code == 0, trained.result.stderr
+        return trained.cwd / recipe
 
     return train
 
