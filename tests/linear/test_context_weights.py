@@ -27,34 +27,34 @@ WORDS, BUCKETS = 9, 2**13
 SCALE, BIAS = 1.5, 0.1
 
 
-def reviews_with_two_opinions(num_texts: int) -> tuple[list[list[int]], list[int]]:
+def texts_with_two_opinions(num_texts: int) -> tuple[list[list[int]], list[int]]:
     """In random order a verdict, which is the class, and an opinion of somebody in the plot, which is anything."""
     rng = np.random.default_rng(0)
-    reviews, labels = [], []
+    texts, labels = [], []
     for _ in range(num_texts):
         label, other = rng.integers(0, 2, 2).tolist()
         parts = [[VERDICT, BAD - label, *rng.integers(6, 9, 4).tolist()], [PLOT, BAD - other, *rng.integers(6, 9, 4).tolist()]]
-        reviews.append([word for index in rng.permutation(2) for word in parts[index]])
+        texts.append([word for index in rng.permutation(2) for word in parts[index]])
         labels.append(label)
-    return reviews, labels
+    return texts, labels
 
 
 def learnt_from(
-    reviews: list[list[int]], labels: list[int], logits_of: Callable[[npt.NDArray[np.int64]], npt.ArrayLike], linear: LinearConfig
+    texts: list[list[int]], labels: list[int], logits_of: Callable[[npt.NDArray[np.int64]], npt.ArrayLike], linear: LinearConfig
 ) -> npt.NDArray[np.float32]:
     """The context weights where the logits of a word's n-grams are ``logits_of`` the words."""
-    whole = encoded(reviews, labels)
+    whole = encoded(texts, labels)
     ngrams = ngrams_of(whole, linear)
-    logits_EU = np.asarray(logits_of(np.concatenate(reviews)[ngrams.tokens]), np.float32)
+    logits_EU = np.asarray(logits_of(np.concatenate(texts)[ngrams.tokens]), np.float32)
     start = Stack(0.0, SCALE, np.full(logits_EU.shape[1], BIAS, np.float32))
     return learn_context_weights(whole, ngrams, logits_EU, start, linear, WORDS, seed=0)
 
 
-def loss_by_hand(reviews: list[list[int]], labels: list[int], scores: dict[int, float], context_weights: np.ndarray) -> float:
-    """Mean cross-entropy of reviews of words alone."""
+def loss_by_hand(texts: list[list[int]], labels: list[int], scores: dict[int, float], context_weights: np.ndarray) -> float:
+    """Mean cross-entropy of texts of words alone."""
     losses = []
-    for review, label in zip(reviews, labels, strict=True):
-        weights = weights_in(review, 1, BUCKETS, 0, [1], context_weights)
+    for text, label in zip(texts, labels, strict=True):
+        weights = weights_in(text, 1, BUCKETS, 0, [1], context_weights)
         total = sum(weight * scores.get(number, 0.0) for number, weight in weights.items())
         logit = SCALE * total / math.sqrt(sum(weight**2 for weight in weights.values())) + BIAS
         losses.append(math.log1p(math.exp(-logit if label else logit)))
@@ -64,31 +64,31 @@ def loss_by_hand(reviews: list[list[int]], labels: list[int], scores: dict[int, 
 @pytest.mark.parametrize("ending", [0, 20])
 def test_it_is_learnt_around_which_words_opinions_count(ending: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "EPOCHS", 30)
-    reviews, labels = reviews_with_two_opinions(400)
+    texts, labels = texts_with_two_opinions(400)
     linear = LinearConfig(max_ngram=2, buckets=BUCKETS, end_decay=ending, context_windows=[1])
-    context_weights = learnt_from(reviews, labels, lambda words: 1.0 * (words == GOOD)[:, None] - (words == BAD)[:, None], linear)
+    context_weights = learnt_from(texts, labels, lambda words: 1.0 * (words == GOOD)[:, None] - (words == BAD)[:, None], linear)
     assert context_weights.shape == (WORDS, 1)
     assert context_weights[VERDICT, 0] > 0.5 > -0.5 > context_weights[PLOT, 0]
     assert not context_weights[[0, 1]].any()  # padding and a word that never comes
 
 
 def test_the_loss_that_falls_is_that_of_the_formula() -> None:
-    reviews, labels = reviews_with_two_opinions(300)
+    texts, labels = texts_with_two_opinions(300)
     linear = LinearConfig(max_ngram=1, buckets=BUCKETS, context_windows=[1])
     scores = np.random.default_rng(0).normal(scale=0.3, size=WORDS)
     scores[[GOOD, BAD]] = 1.0, -1.0
     by_bucket = {bucket([word], BUCKETS): float(scores[word]) for word in range(2, WORDS)}
-    learnt = learnt_from(reviews, labels, lambda words: scores[words][:, None], linear)
-    before, after = (loss_by_hand(reviews, labels, by_bucket, context_weights) for context_weights in (np.zeros((WORDS, 1)), learnt))
+    learnt = learnt_from(texts, labels, lambda words: scores[words][:, None], linear)
+    before, after = (loss_by_hand(texts, labels, by_bucket, context_weights) for context_weights in (np.zeros((WORDS, 1)), learnt))
     assert after < before
     for word in (VERDICT, PLOT):
         nudged = learnt.copy()
         nudged[word] *= 0.5
-        assert loss_by_hand(reviews, labels, by_bucket, nudged) > after
+        assert loss_by_hand(texts, labels, by_bucket, nudged) > after
 
 
 def test_many_classes() -> None:
-    reviews, labels = reviews_with_two_opinions(200)
+    texts, labels = texts_with_two_opinions(200)
     linear = LinearConfig(max_ngram=1, buckets=BUCKETS, context_windows=[1])
-    context_weights = learnt_from(reviews, labels, lambda words: words[:, None] == [BAD, GOOD, -1], linear)
+    context_weights = learnt_from(texts, labels, lambda words: words[:, None] == [BAD, GOOD, -1], linear)
     assert context_weights[VERDICT, 0] > 0 > context_weights[PLOT, 0]

@@ -1,4 +1,4 @@
-"""The n-grams of reviews against plain Python dictionaries."""
+"""The n-grams of texts against plain Python dictionaries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.reviews import encoded
 if TYPE_CHECKING:
     pass
 
-REVIEWS = [[7, 2, 7, 2, 7, 3], [], [5], [5, 5, 5], [2, 7], [], [3, 1, 4, 1, 5, 9, 2, 6], [7]]
+TEXTS = [[7, 2, 7, 2, 7, 3], [], [5], [5, 5, 5], [2, 7], [], [3, 1, 4, 1, 5, 9, 2, 6], [7]]
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 2000])
@@ -27,12 +27,12 @@ def test_features_times_a_table_are_what_the_layer_says(
     """The features that the linear model is fitted on are those that the layer reads, which its tests compare with plain Python."""
     monkeypatch.setattr(module, "CHUNK_TEXTS", chunk)
     rng = np.random.default_rng(0)
-    random_reviews = [rng.integers(1, 30, rng.integers(0, 17)).tolist() for _ in range(20)]
-    reviews = encoded([*REVIEWS, *random_reviews], characters=characters)
+    random_texts = [rng.integers(1, 30, rng.integers(0, 17)).tolist() for _ in range(20)]
+    texts = encoded([*TEXTS, *random_texts], characters=characters)
     linear = LinearConfig(max_ngram=max_ngram, buckets=512, end_decay=ending, subwords=characters > 0)
     layer = NgramLinear(max_ngram, 512, 2, ending, subwords=characters > 0)
-    tokens = reviews.padded(np.arange(len(reviews)))
+    tokens = texts.padded(np.arange(len(texts)))
     layer.build(tokens.shape)
     table = rng.normal(size=(512, 2)).astype(np.float32)
     layer.table.assign(table)
-    np.testing.assert_allclose(text_features(reviews, ngrams_of(reviews, linear), linear) @ table, layer(tokens), atol=1e-5)
+    np.testing.assert_allclose(text_features(texts, ngrams_of(texts, linear), linear) @ table, layer(tokens), atol=1e-5)

@@ -31,14 +31,14 @@ BUCKETS, WORDS = 128, 31
 pytestmark = pytest.mark.usefixtures("untraced")
 
 
-def random_reviews(num_texts: int, num_classes: int) -> tuple[list[list[int]], npt.NDArray[np.int32]]:
-    """Reviews of words 10 to 29, with a word of their class, 2 to 4, somewhere among them."""
+def random_texts(num_texts: int, num_classes: int) -> tuple[list[list[int]], npt.NDArray[np.int32]]:
+    """Texts of words 10 to 29, with a word of their class, 2 to 4, somewhere among them."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, num_classes, num_texts).astype(np.int32)
-    reviews = [rng.integers(10, 30, rng.integers(1, 9)).tolist() for _ in labels]
-    for review, label in zip(reviews, labels, strict=True):
-        review.insert(int(rng.integers(0, len(review) + 1)), 2 + int(label))
-    return reviews, labels
+    texts = [rng.integers(10, 30, rng.integers(1, 9)).tolist() for _ in labels]
+    for text, label in zip(texts, labels, strict=True):
+        text.insert(int(rng.integers(0, len(text) + 1)), 2 + int(label))
+    return texts, labels
 
 
 def settings(max_ngram: int, buckets: int = BUCKETS, **more: Any) -> LinearConfig:
@@ -46,13 +46,13 @@ def settings(max_ngram: int, buckets: int = BUCKETS, **more: Any) -> LinearConfi
 
 
 def fit(
-    reviews: Sequence[Sequence[int]],
+    texts: Sequence[Sequence[int]],
     labels: Sequence[int] | npt.NDArray[np.generic],
     linear: LinearConfig,
     num_classes: int = 2,
     seed: int = 0,
 ) -> LinearModel:
-    train = encoded(reviews, list(labels))
+    train = encoded(texts, list(labels))
     config = Config(linear=linear, seed=seed)
     return fit_linear_model(config, prepared(config, train, train, num_classes), lambda _: None)
 
@@ -62,16 +62,16 @@ def prepared(config: Config, train: EncodedTexts, validation: EncodedTexts, num_
     return PreparedData(config, train, one_hot(train.labels, num_classes), validation, words, tuple("abc"[:num_classes]))
 
 
-def totals(reviews: Sequence[Sequence[int]], fitted: LinearModel, linear: LinearConfig) -> npt.NDArray[np.float32]:
-    token_ids = encoded(reviews).padded(np.arange(len(reviews)))
+def totals(texts: Sequence[Sequence[int]], fitted: LinearModel, linear: LinearConfig) -> npt.NDArray[np.float32]:
+    token_ids = encoded(texts).padded(np.arange(len(texts)))
     weights = position_weights(token_ids, linear.end_decay, linear.context_windows, fitted.context_weights)
     return text_logits(token_ids, fitted.table, linear.max_ngram, weights) + fitted.bias
 
 
 def test_two_classes_are_told_apart() -> None:
-    reviews, labels = random_reviews(80, 2)
+    texts, labels = random_texts(80, 2)
     linear = settings(2, 4096)
-    fitted = fit(reviews, labels, linear)
+    fitted = fit(texts, labels, linear)
     assert fitted.table.shape == (4096, 1)
     assert fitted.context_weights is None
     assert (totals([[2, 31, 32], [33, 3], [31, 2], [3]], fitted, linear)[:, 0] > 0).tolist() == [False, True, False, True]
@@ -80,19 +80,19 @@ def test_two_classes_are_told_apart() -> None:
 
 
 def test_a_class_that_never_occurs_scores_nothing() -> None:
-    reviews, labels = random_reviews(40, 2)
-    table = fit(reviews, labels, settings(2, context_windows=[2]), num_classes=3).table
+    texts, labels = random_texts(40, 2)
+    table = fit(texts, labels, settings(2, context_windows=[2]), num_classes=3).table
     assert np.isfinite(table).all()
     assert (table != 0).any(axis=0).tolist() == [True, True, False]
-    nothing = fit(reviews, np.ones(40, np.int32), settings(2, context_windows=[2]))
+    nothing = fit(texts, np.ones(40, np.int32), settings(2, context_windows=[2]))
     assert nothing.context_weights is not None
     assert not (nothing.table.any() or nothing.context_weights.any())
 
 
 def test_windows_leave_the_table_as_it_is() -> None:
-    reviews, labels = random_reviews(60, 3)
-    fitted = fit(reviews, labels, settings(2, end_decay=4, context_windows=[1, 3]), num_classes=3)
-    np.testing.assert_array_equal(fitted.table, fit(reviews, labels, settings(2, end_decay=4), num_classes=3).table)
+    texts, labels = random_texts(60, 3)
+    fitted = fit(texts, labels, settings(2, end_decay=4, context_windows=[1, 3]), num_classes=3)
+    np.testing.assert_array_equal(fitted.table, fit(texts, labels, settings(2, end_decay=4), num_classes=3).table)
     assert fitted.context_weights is not None
     assert fitted.context_weights.shape == (WORDS, 2)
     assert fitted.context_weights.any(axis=0).all()
@@ -102,16 +102,16 @@ def test_windows_leave_the_table_as_it_is() -> None:
 def test_context_weights_are_learnt_on_what_the_other_folds_say(num_classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
     monkeypatch.setattr(module, "learn_context_weights", lambda *arguments: given.append(arguments) or np.zeros((WORDS, 1), np.float32))
-    reviews, labels = random_reviews(53, num_classes)
+    texts, labels = random_texts(53, num_classes)
     linear = settings(2, end_decay=4, context_windows=[3])
-    fit(reviews, labels, linear, num_classes, seed=5)
+    fit(texts, labels, linear, num_classes, seed=5)
     _, ngrams, logits_EU, start, *_ = given[0]
     units = [1] if num_classes == 2 else [0, 1, 2]
     assert logits_EU.shape == (len(ngrams.buckets), len(units))
     assert start.linear_weight > 0
     # The folds are the first that the seed draws.
     folds = np.random.default_rng(5).permutation(53) % FOLDS
-    whole = encoded(reviews, list(labels))
+    whole = encoded(texts, list(labels))
     features = text_features(whole, ngrams_of(whole, linear), linear)
     examples = Examples(features, labels, num_classes, np.ones(53, np.float32))
     regularization = choose_regularization(examples, 5)
@@ -121,33 +121,33 @@ def test_context_weights_are_learnt_on_what_the_other_folds_say(num_classes: int
         np.testing.assert_array_equal(logits_EU[part], tables[folds[row]][ngrams.buckets[part]])
 
 
-def test_of_too_many_reviews_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_too_many_texts_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     fitted: list[EncodedTexts] = []
     monkeypatch.setattr(module, "MOST_TEXTS", 30)
     monkeypatch.setattr(module, "ngrams_of", lambda texts, linear: fitted.append(texts) or ngrams_of(texts, linear))
-    reviews, labels = random_reviews(90, 2)
+    texts, labels = random_texts(90, 2)
     linear = settings(1)
-    first, again, other = (fit(reviews, labels, linear, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (fit(texts, labels, linear, seed=seed) for seed in (1, 1, 2))
     assert [len(part) for part in fitted] == [30, 30, 30]
     np.testing.assert_array_equal(first.table, again.table)
     assert (first.table != other.table).any()
-    # The drawn reviews keep their own labels.
-    assert ((totals(reviews, first, linear)[:, 0] > 0) == labels).mean() > 0.95
+    # The drawn texts keep their own labels.
+    assert ((totals(texts, first, linear)[:, 0] > 0) == labels).mean() > 0.95
 
     fitted.clear()
-    fit(reviews[:30], labels[:30], linear, seed=1)
-    assert fitted[-1].tokens[:].tolist() == [token_id for review in reviews[:30] for token_id in review]  # not too many: all, in order
+    fit(texts[:30], labels[:30], linear, seed=1)
+    assert fitted[-1].tokens[:].tolist() == [token_id for text in texts[:30] for token_id in text]  # not too many: all, in order
 
 
 def test_refitted_on_the_validation_part_too() -> None:
     """Word 30 and its class stand in the validation part alone."""
-    reviews, labels = random_reviews(60, 2)
+    texts, labels = random_texts(60, 2)
     config = Config(linear=settings(1, context_windows=[2]), seed=5)
-    data = prepared(config, encoded(reviews, list(labels)), encoded([[30, 10], [30, 11]] * 5, [1] * 10), 2)
+    data = prepared(config, encoded(texts, list(labels)), encoded([[30, 10], [30, 11]] * 5, [1] * 10), 2)
     first = fit_linear_model(config, data, lambda _: None)
     refitted = refit_linear_model(config, data, first, lambda _: None)
     assert first.table[bucket([30], BUCKETS), 0] == 0 < refitted.table[bucket([30], BUCKETS), 0]
-    both = encoded(reviews + [[30, 10], [30, 11]] * 5, [*labels, *[1] * 10])
+    both = encoded(texts + [[30, 10], [30, 11]] * 5, [*labels, *[1] * 10])
     assert first.regularization is not None
     features = text_features(both, ngrams_of(both, settings(1)), settings(1))
     table, bias = fit_one_vs_rest(Examples(features, both.labels, 2, np.ones(len(both), np.float32)), first.regularization)
@@ -157,20 +157,20 @@ def test_refitted_on_the_validation_part_too() -> None:
 
 
 def test_classes_count_alike_where_they_are_to() -> None:
-    """Of 60 reviews 6 are of class 1, which a word that half of class 0 has, too, tells of."""
-    reviews = [[10, 3], [10, 4]] * 27 + [[10, 3]] * 6
+    """Of 60 texts 6 are of class 1, which a word that half of class 0 has, too, tells of."""
+    texts = [[10, 3], [10, 4]] * 27 + [[10, 3]] * 6
     labels = [0] * 54 + [1] * 6
     said = []
     for class_weights in ("none", "balanced"):
         config = config_from_dict({"linear": {"max_ngram": 1, "buckets": BUCKETS}, "training": {"class_weights": class_weights}}, "test")
-        train = encoded(reviews, labels)
+        train = encoded(texts, labels)
         fitted = fit_linear_model(config, prepared(config, train, train, 2), lambda _: None)
         said.append(float(totals([[10, 3]], fitted, config.linear)[0, 0]))
     assert said[0] < 0 < said[1]
 
 
 @pytest.mark.parametrize(("windows", "characters", "most"), [([], 0, 40), ([2, 5], 8, 99)])
-def test_cross_fitted_scores_come_from_tables_that_do_not_know_the_review(
+def test_cross_fitted_scores_come_from_tables_that_do_not_know_the_text(
     windows: list[int], characters: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Scored anew, by the layer, with the table of each fold and the context weights of all."""
@@ -186,8 +186,8 @@ def test_cross_fitted_scores_come_from_tables_that_do_not_know_the_review(
             yield own, without
 
     monkeypatch.setattr(module, "cross_fitted", kept)
-    reviews, labels = random_reviews(60, 3)
-    train = encoded(reviews, list(labels), characters) if characters else encoded(reviews, list(labels))
+    texts, labels = random_texts(60, 3)
+    train = encoded(texts, list(labels), characters) if characters else encoded(texts, list(labels))
     subwords = {"subwords": True} if characters else {}
     linear = {"max_ngram": 2, "buckets": 4096, "end_decay": 3, "context_windows": windows} | subwords
     config = config_from_dict({"text": {"subword_characters": characters}, "linear": linear}, "test")
@@ -198,7 +198,7 @@ def test_cross_fitted_scores_come_from_tables_that_do_not_know_the_review(
     assert len(tables) >= FOLDS
     rows = train.random_rows(most, np.random.default_rng(config.seed))
     expected = linear_logits(config, data, train, fitted)
-    assert np.abs(found[rows] - expected[rows]).max() > 0.1  # what knows a review is surer
+    assert np.abs(found[rows] - expected[rows]).max() > 0.1  # what knows a text is surer
     for own, table in zip(folds[:FOLDS], tables, strict=False):
         without = LinearModel(table.table, table.bias, fitted.context_weights)
         expected[rows[own]] = linear_logits(config, data, train.subset(rows[own]), without)

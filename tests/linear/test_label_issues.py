@@ -76,27 +76,27 @@ def test_texts_are_answered_by_the_other_folds(num_classes: int) -> None:
     labels = rng.integers(0, num_classes, 53)
     texts = [[2 + label, *rng.integers(10, 30, 4).tolist()] for label in labels.tolist()]
     texts[3][0] = 9  # which no other text has
-    reviews = encoded(texts, labels.tolist())
+    tokens = encoded(texts, labels.tolist())
     linear = LinearConfig(max_ngram=2, buckets=128)
-    found = cross_fitted_probabilities(reviews, num_classes, Config(linear=linear), lambda _: None)
-    features, folds = text_features(reviews, ngrams_of(reviews, linear), linear), np.empty(53, int)
+    found = cross_fitted_probabilities(tokens, num_classes, Config(linear=linear), lambda _: None)
+    features, folds = text_features(tokens, ngrams_of(tokens, linear), linear), np.empty(53, int)
     dealt = [row for label in range(num_classes) for row in range(53) if labels[row] == label]
     folds[dealt] = [number % 5 for number in range(53)]
-    examples = Examples(features, reviews.labels, num_classes, np.ones(53, np.float32))
+    examples = Examples(features, tokens.labels, num_classes, np.ones(53, np.float32))
     regularization = choose_regularization(examples, seed=0)
     scores = np.zeros((53, 1 if num_classes == 2 else 3), np.float32)
     for row in range(53):
         table, bias = fit_one_vs_rest(examples.at(folds != folds[row]), regularization)
         scores[row] = features[row] @ table + bias
-    expected = probabilities_of(fit_stack(np.zeros_like(scores), scores, reviews.labels).logits(0.0, scores))
+    expected = probabilities_of(fit_stack(np.zeros_like(scores), scores, tokens.labels).logits(0.0, scores))
     np.testing.assert_allclose(found, expected, atol=1e-6)
     assert (found.argmax(axis=1) == labels).mean() > 0.9
 
 
 def test_a_class_of_one_text_is_nobody_elses_answer() -> None:
     labels = [0, 1] * 20 + [2]
-    reviews = encoded([[2 + label, 10 + number % 7] for number, label in enumerate(labels)], labels)
-    found = cross_fitted_probabilities(reviews, 3, Config(linear=LinearConfig(max_ngram=1, buckets=128)), lambda _: None)
+    tokens = encoded([[2 + label, 10 + number % 7] for number, label in enumerate(labels)], labels)
+    found = cross_fitted_probabilities(tokens, 3, Config(linear=LinearConfig(max_ngram=1, buckets=128)), lambda _: None)
     assert (found[:40, 2] < 0.01).all()  # 0.04 for those whose fold it is in, if it were scored 0 there
     assert (found[:40].argmax(axis=1) == labels[:40]).all()
 

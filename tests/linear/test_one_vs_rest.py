@@ -15,17 +15,17 @@ from mha_cli.linear import one_vs_rest
 from mha_cli.linear.features import NgramEmbeddings
 from mha_cli.linear.one_vs_rest import Coefficients, Examples, Regularization, feature_weights, fit_one_vs_rest, log_odds_ratios
 
-REVIEWS, BUCKETS = 61, 23
+NUM_TEXTS, BUCKETS = 61, 23
 REGULARIZATION = Regularization(c=2.5, scale=1.7)
 UNUSED = 11
-"""A bucket that no review has."""
+"""A bucket that no text has."""
 
 Floats = npt.NDArray[np.float32]
 Classes = npt.NDArray[np.int32]
 
 
-def random_features(num_classes: int, num_texts: int = REVIEWS, seed: int = 0) -> tuple[Floats, Classes]:
-    """Few n-grams a review, of which the first tell its class, mostly; every seventh review has none."""
+def random_features(num_classes: int, num_texts: int = NUM_TEXTS, seed: int = 0) -> tuple[Floats, Classes]:
+    """Few n-grams a text, of which the first tell its class, mostly; every seventh text has none."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, num_classes, num_texts).astype(np.int32)
     features = np.where(rng.random((num_texts, BUCKETS)) < 0.2, rng.uniform(0.1, 1, (num_texts, BUCKETS)), 0)
@@ -43,7 +43,7 @@ def fit(
 
 
 def ratios_by_hand(features: Floats, labels: Classes, class_id: int, num_classes: int) -> list[float]:
-    """As many reviews of the usual mix as there are classes are added to those that have a feature."""
+    """As many texts of the usual mix as there are classes are added to those that have a feature."""
     share = sum(label == class_id for label in labels) / len(labels)
     ratios = []
     for column in features.T:
@@ -83,7 +83,7 @@ def test_scores_are_those_of_another_solver(num_classes: int, weighted: bool, em
     monkeypatch.setattr(one_vs_rest, "TOLERANCE", 1e-8)
     features, labels = random_features(num_classes)
     rng = np.random.default_rng(1)
-    weights = rng.uniform(0.2, 3, REVIEWS).astype(np.float32) if weighted else None
+    weights = rng.uniform(0.2, 3, NUM_TEXTS).astype(np.float32) if weighted else None
     known = NgramEmbeddings(np.array([0, 2, 3, UNUSED, 17]), rng.normal(size=(5, 7)).astype(np.float32)) if embedded else None
     model = fit(features, labels, num_classes, weights, known)
     units = [1] if num_classes == 2 else range(num_classes)
@@ -101,15 +101,6 @@ def test_scores_are_those_of_another_solver(num_classes: int, weighted: bool, em
         ours = features @ model.table[:, unit] + model.bias[unit]
         np.testing.assert_allclose(ours, REGULARIZATION.scale * theirs.decision_function(weighed), atol=2e-4)
     assert model.table[UNUSED].any() == embedded  # its embedding, learnt from texts without labels, tells its weight
-
-
-def test_the_solver_stops_where_more_would_tell_nothing_new(monkeypatch: pytest.MonkeyPatch) -> None:
-    features, labels = random_features(3, 400)
-    usual = fit(features, labels, 3)
-    monkeypatch.setattr(one_vs_rest, "TOLERANCE", 1e-10)
-    exact = fit(features, labels, 3)
-    ours, best = (features @ model.table + model.bias for model in (usual, exact))
-    assert np.abs(ours - best).max() < 0.05 * np.abs(best).max()
 
 
 def test_one_core_and_many_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,10 +127,10 @@ def test_a_class_of_no_text_or_of_every_text_scores_the_margin(present: tuple[in
 
 def test_of_two_classes_one_alone_scores_the_margin() -> None:
     for class_id, side in ((0, -1), (1, 1)):
-        model = fit(random_features(2)[0], np.full(REVIEWS, class_id, np.int32), 2)
+        model = fit(random_features(2)[0], np.full(NUM_TEXTS, class_id, np.int32), 2)
         assert (model.table.any(), model.bias) == (False, np.float32(REGULARIZATION.scale * side))
 
 
-def test_reviews_without_a_feature_teach_nothing() -> None:
+def test_texts_without_a_feature_teach_nothing() -> None:
     model = fit(np.zeros((5, BUCKETS), np.float32), np.array([0, 1, 1, 1, 2], np.int32), 3)
     assert not (model.table.any() or model.bias.any())

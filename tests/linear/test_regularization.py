@@ -1,4 +1,4 @@
-"""The regularization against a search by hand: scikit-learn's other solver, every C there is, folds dealt out one review at a time."""
+"""The regularization against a search by hand: scikit-learn's other solver, every C there is, folds dealt out one text at a time."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ BUCKETS = 40
 SEED = 3
 
 
-def reviews_of(num_texts: int, num_classes: int, noise: float) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
-    """A feature of its class in each review, among some that are of none; four labels of ten are drawn anew where there is noise."""
+def texts_of(num_texts: int, num_classes: int, noise: float) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
+    """A feature of its class in each text, among some that are of none; four labels of ten are drawn anew where there is noise."""
     rng = np.random.default_rng(1)
     labels = rng.integers(num_classes, size=num_texts).astype(np.int32)
     features = np.where(rng.random((num_texts, BUCKETS)) < noise, rng.uniform(0.1, 1.0, (num_texts, BUCKETS)), 0)
@@ -73,7 +73,7 @@ def test_what_other_folds_say_decides(
     num_texts: int, num_classes: int, noise: float, steps: set[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(one_vs_rest, "TOLERANCE", 1e-8)
-    features, labels = reviews_of(num_texts, num_classes, noise)
+    features, labels = texts_of(num_texts, num_classes, noise)
     found = choose(features, labels, num_classes)
     candidates = {step: judged_by_hand(features, labels, num_classes, usual_c(num_texts) * STEP**step) for step in range(-2, 3)}
     best = min(candidates, key=lambda step: candidates[step][0])
@@ -82,7 +82,7 @@ def test_what_other_folds_say_decides(
     assert found.scale == pytest.approx(candidates[best][1], rel=0.02)
 
 
-def test_of_many_reviews_one_fold_decides_and_of_all_at_most_so_many_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_texts_one_fold_decides_and_of_all_at_most_so_many_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     fitted: list[int] = []
     original = regularization.fit_one_vs_rest
     monkeypatch.setattr(
@@ -90,7 +90,7 @@ def test_of_many_reviews_one_fold_decides_and_of_all_at_most_so_many_fits(monkey
     )
     monkeypatch.setattr(regularization, "ENOUGH", 100)
     for num_texts, folds in ((60, 3), (200, 2), (300, 1), (1_000, 1)):
-        features, labels = reviews_of(num_texts, 2, 0.1)
+        features, labels = texts_of(num_texts, 2, 0.1)
         fitted.clear()
         choose(features, labels, 2)
         assert len(fitted) % folds == 0
@@ -99,7 +99,7 @@ def test_of_many_reviews_one_fold_decides_and_of_all_at_most_so_many_fits(monkey
 
 
 @pytest.mark.parametrize("labels", [[0, 1], [0, 1, 2], [1, 1, 1, 1], [0, 0, 1, 2, 3, 4]])
-def test_a_handful_of_reviews_has_a_regularization_near_the_usual_one(labels: list[int]) -> None:
+def test_a_handful_of_texts_has_a_regularization_near_the_usual_one(labels: list[int]) -> None:
     found = choose(np.eye(len(labels), 7, dtype=np.float32), np.array(labels, np.int32), max(2, *labels) + 1)
     assert usual_c(len(labels)) / 10 < found.c < usual_c(len(labels)) * 10
     assert USUAL_SCALE / 5 < found.scale < USUAL_SCALE * 5

@@ -26,7 +26,7 @@ def readers_of(num_classes: int, with_linear: bool, num_texts: int = 500) -> tup
 
 
 def loss_of(x: npt.NDArray[Any], encoder: Floats, scores: Floats | None, labels: npt.NDArray[np.int32]) -> float:
-    """Minus the logarithm of how probable the weights are, over the number of reviews, up to a constant."""
+    """Minus the logarithm of how probable the weights are, over the number of texts, up to a constant."""
     logits = x[0] * encoder.astype(np.float64) + x[-encoder.shape[1] :]
     away = [(x[0] - 1) / SCALE_SPREAD, *(x[-encoder.shape[1] :] / SHIFT_SPREAD)]
     if scores is not None:
@@ -73,13 +73,13 @@ def test_an_encoder_that_is_too_sure_and_leans_to_a_class(num_classes: int) -> N
 
 
 @pytest.mark.parametrize("with_linear", [True, False])
-def test_a_review_that_counts_twice_is_two(with_linear: bool) -> None:
+def test_a_text_that_counts_twice_is_two(with_linear: bool) -> None:
     encoder, scores, labels = readers_of(3, with_linear)
     twice, total = 1 + (labels == 2), 1 + (labels == 2).mean()
     repeated = [None if array is None else np.repeat(array, twice, axis=0) for array in (encoder, scores, labels)]
     weighed = weights_of(fit_stack(encoder, scores, labels, (twice / total).astype(np.float32)))
     assert weighed[-1] > weights_of(fit_stack(encoder, scores, labels))[-1] + 0.1
-    np.testing.assert_allclose(weighed, weights_of(fit_stack(*repeated)), atol=0.02)  # which has more reviews beside what is usual
+    np.testing.assert_allclose(weighed, weights_of(fit_stack(*repeated)), atol=0.02)  # which has more texts beside what is usual
 
 
 def test_readers_without_a_mistake_get_finite_weights() -> None:

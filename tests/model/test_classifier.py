@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from conftest import ModelCase
 
 VOCABULARY_SIZE = 23
-REVIEWS = [[7, 2, 1, 22, 5, 5, 3], [11], [], [4, 9, 13, 2]]
+TEXTS = [[7, 2, 1, 22, 5, 5, 3], [11], [], [4, 9, 13, 2]]
 EXACT = {"atol": 1e-5, "rtol": 1e-5}
 
 
@@ -53,7 +53,7 @@ def test_is_the_pipeline_and_nothing_else() -> None:
     assert names == ["token_ids", "embedding", "encoder_0", "encoder_1", "pooling", "dropout", "classifier"]
 
 
-@pytest.mark.filterwarnings("ignore:You are using a softmax over axis")  # a review of one word
+@pytest.mark.filterwarnings("ignore:You are using a softmax over axis")  # a text of one word
 @pytest.mark.parametrize("words", ORDER.values(), ids=ORDER.keys())
 @pytest.mark.parametrize("normalization", ["post", "pre"])
 def test_padding_changes_nothing(normalization: str, words: dict[str, Any], make_model: Callable[..., keras.Model]) -> None:
@@ -65,9 +65,9 @@ def test_padding_changes_nothing(normalization: str, words: dict[str, Any], make
         probabilities, pooled = (np.array(output) for output in probabilities_and_pooled(token_ids))
         return probabilities, pooled @ np.array(classifier.kernel) + np.array(classifier.bias)
 
-    alone = [outputs(padded([review], max(1, len(review)))) for review in REVIEWS]
+    alone = [outputs(padded([text], max(1, len(text)))) for text in TEXTS]
     for length in (7, 31):
-        probabilities, logits = outputs(padded(REVIEWS, length))
+        probabilities, logits = outputs(padded(TEXTS, length))
         for row, (expected_probabilities, expected_logits) in enumerate(alone):
             np.testing.assert_allclose(probabilities[row], expected_probabilities[0], **EXACT)
             np.testing.assert_allclose(logits[row], expected_logits[0], **EXACT)
@@ -76,9 +76,9 @@ def test_padding_changes_nothing(normalization: str, words: dict[str, Any], make
 @pytest.mark.parametrize("words", ORDER.values(), ids=ORDER.keys())
 def test_only_positions_and_ngrams_let_the_model_read_order(words: dict[str, Any], make_model: Callable[..., keras.Model]) -> None:
     model = make_model(small_config(**words))
-    review = [7, 2, 1, 22, 5, 18, 3, 9, 12, 4, 20]
-    orders = [np.random.default_rng(seed).permutation(review).tolist() for seed in range(5)]
-    probabilities = np.array(model(padded([review, *orders], 13)))
+    text = [7, 2, 1, 22, 5, 18, 3, 9, 12, 4, 20]
+    orders = [np.random.default_rng(seed).permutation(text).tolist() for seed in range(5)]
+    probabilities = np.array(model(padded([text, *orders], 13)))
     if words["positions"] == "none":
         np.testing.assert_allclose(probabilities, np.broadcast_to(probabilities[0], probabilities.shape), **EXACT)
     else:
@@ -96,7 +96,7 @@ def test_a_config_without_positions_cannot_read_order(make_model: Callable[..., 
 def test_dropout_is_active_only_in_training(which: str, make_model: Callable[..., keras.Model]) -> None:
     off = {"dropout": 0.0, "max_ngram": 2, "ngram_buckets": 32}
     plain, dropping = make_model(small_config(**off)), make_model(small_config(**{**off, which: 0.5}))
-    token_ids = padded(REVIEWS, 7)
+    token_ids = padded(TEXTS, 7)
     np.testing.assert_array_equal(dropping(token_ids), plain(token_ids))
     np.testing.assert_array_equal(dropping(token_ids, training=False), plain(token_ids))
     np.testing.assert_array_equal(plain(token_ids, training=True), plain(token_ids))
@@ -113,5 +113,5 @@ def test_a_saved_model_opens_with_plain_keras(
         variable.assign(weights[variable.path])
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
-    tokens = with_characters(padded(REVIEWS, 7), model_case.config.text.subword_characters)
+    tokens = with_characters(padded(TEXTS, 7), model_case.config.text.subword_characters)
     np.testing.assert_array_equal(loaded(tokens), model(tokens))

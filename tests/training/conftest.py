@@ -24,5 +24,5 @@ def trained_in_numpy() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def data() -> PreparedData:
-    """The reviews of a trainer in NumPy."""
+    """The texts of a trainer in NumPy."""
     return numpy_data()

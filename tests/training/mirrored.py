@@ -67,7 +67,7 @@ def compare(implementation: str) -> None:
         one, two = Trainer(settings, data), Trainer(settings, data, mirrored)
         batches = list(one.inputs.steps(1, one.inputs.batches(1)))
         (_, last) = batches[-1]
-        steps = [*batches[:3], (batches[0][0][:1], last[:1])]  # the last leaves one device without a review
+        steps = [*batches[:3], (batches[0][0][:1], last[:1])]  # the last leaves one device without a text
         for rows, tokens in steps:
             for found, expected in zip(two.step(rows, tokens), one.step(rows, tokens), strict=True):
                 np.testing.assert_allclose(found, expected, rtol=1e-5)

@@ -70,8 +70,8 @@ class NumpyTrainer:
     def weights(self) -> dict[str, np.ndarray]:
         return {**self._encoder, "classifier/kernel": self._layer[:-1], "classifier/bias": self._layer[-1]}
 
-    def logits(self, reviews: EncodedTexts) -> np.ndarray:
-        return self._features(reviews.padded(np.arange(len(reviews)))) @ self._layer[:-1] + self._layer[-1]
+    def logits(self, texts: EncodedTexts) -> np.ndarray:
+        return self._features(texts.padded(np.arange(len(texts)))) @ self._layer[:-1] + self._layer[-1]
 
     def _features(self, tokens: np.ndarray) -> np.ndarray:
         x = forward.embed(tokens, self._encoder, self.config.model)
@@ -104,7 +104,7 @@ def numpy_config(**training: Any) -> Config:
 
 
 def numpy_data() -> PreparedData:
-    """Reviews of one to nine words, whose last one mostly says the class."""
+    """Texts of one to nine words, whose last one mostly says the class."""
     rng = np.random.default_rng(0)
 
     def part(number: int) -> EncodedTexts:

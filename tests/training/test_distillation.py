@@ -73,16 +73,6 @@ def test_targets_are_half_label_and_half_what_scores_from_other_texts_say(tmp_pa
     assert (labelled[misled].max(axis=1) < 0.8).all()
 
 
-def test_without_unlabelled_texts(tmp_path: Path) -> None:
-    config = write_texts(tmp_path, 2, unlabelled=False)
-    data = prepare(config)
-    found = fit_linear_models(config, data, lambda _: None, Distribution())[0]
-    assert found.train is data.train
-    assert found.num_guessed == 0
-    np.testing.assert_allclose(found.targets.sum(axis=1), 1, atol=1e-6)
-    assert (found.targets.max(axis=1) >= 0.5).all()
-
-
 @pytest.mark.usefixtures("trained_in_numpy")
 def test_the_encoder_stands_alone_in_the_checkpoint(tmp_path: Path) -> None:
     config = write_texts(tmp_path, 2, unlabelled=True)

@@ -35,7 +35,7 @@ LOST = "ended, or does not answer; see its own message, and start all again, wit
 
 
 def config(dropout: float = 0.0, epochs: int = 3, scores: bool = True, distil: bool = False) -> Config:
-    """Everything that workers have to agree on, with a linear model or, sooner there, without; batches of an odd number of reviews."""
+    """Everything that workers have to agree on, with a linear model or, sooner there, without; batches of an odd number of texts."""
     settings: dict[str, dict[str, Any]] = {
         "data": {"source": "sample", "num_texts": 300},
         "text": {"vocabulary_size": 300, "sequence_length": 24},
@@ -185,12 +185,12 @@ def test_arrays_travel_whole() -> None:
 
 
 def test_workers_read_the_parts_of_what_one_reads(tiny_config: Config, tiny_data: PreparedData) -> None:
-    """The same words are dropped, too; a batch with fewer reviews than workers leaves some without one."""
+    """The same words are dropped, too; a batch with fewer texts than workers leaves some without one."""
     training = tiny_config.training.model_copy(update={"word_dropout": 0.5, "batch_size": 31})
     settings = tiny_config.model_copy(update={"training": training})
-    reviews = dataclasses.replace(tiny_data, train=tiny_data.train.subset(np.arange(64)), targets=tiny_data.targets[:64])
-    whole = EpochInputs(settings, reviews)
-    parts = [EpochInputs(settings, reviews, slice(index, None, 3)) for index in range(3)]
+    data = dataclasses.replace(tiny_data, train=tiny_data.train.subset(np.arange(64)), targets=tiny_data.targets[:64])
+    whole = EpochInputs(settings, data)
+    parts = [EpochInputs(settings, data, slice(index, None, 3)) for index in range(3)]
     batches = whole.batches(1)
     assert sorted(map(len, batches)) == [2, 31, 31]
     for (rows, tokens), *own in zip(whole.steps(1, batches), *(part.steps(1, batches) for part in parts), strict=True):

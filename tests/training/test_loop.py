@@ -38,7 +38,7 @@ def with_training(config: Config, **settings: object) -> Config:
 
 
 def random_probabilities(num_texts: int, num_classes: int) -> tuple[Floats, npt.NDArray[np.int32]]:
-    """Probabilities of every class, the last review's almost certain and wrong, and true classes."""
+    """Probabilities of every class, the last text's almost certain and wrong, and true classes."""
     rng = np.random.default_rng(0)
     probabilities = rng.dirichlet(np.ones(num_classes), num_texts)
     probabilities[-1] = [1 - 1e-4 * (num_classes - 1)] + [1e-4] * (num_classes - 1)
@@ -229,7 +229,7 @@ def test_a_run_that_goes_on_measures_its_own_steps() -> None:
     assert all(step.texts_per_second > 16 / 1e9 * 1000 for step in steps[1:])
 
 
-def test_the_train_loss_is_the_mean_over_the_reviews(tiny_config: Config, tiny_data: PreparedData) -> None:
+def test_the_train_loss_is_the_mean_over_the_texts(tiny_config: Config, tiny_data: PreparedData) -> None:
     """A single step, so that the loss is that of the first weights."""
     trainer = Trainer(with_training(tiny_config, batch_size=400, label_smoothing=0.2), tiny_data)
     probabilities = probabilities_of(trainer.logits(tiny_data.train))
@@ -258,7 +258,7 @@ def test_a_loss_that_is_no_number_stops_the_run() -> None:
 
 
 class Scripted:
-    """A trainer of ten reviews and its validation, whose scores are given: (loss, accuracy), an epoch each."""
+    """A trainer of ten texts and its validation, whose scores are given: (loss, accuracy), an epoch each."""
 
     def __init__(self, scores: list[tuple[float, float]], **settings: object) -> None:
         self.config = Config(training=TrainingConfig.model_validate({"epochs": len(scores)} | settings))

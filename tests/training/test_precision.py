@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -34,14 +33,6 @@ FLAGS = "processor\t: 0\nflags\t\t: fpu avx2 {} sse2\nbugs\t\t: spectre_v1\n"
 def with_settings(config: Config, *, key_dim: int | None = None, **training: object) -> Config:
     model = config.model.model_copy(update={"key_dim": key_dim})
     return config.model_copy(update={"model": model, "training": config.training.model_copy(update=training)})
-
-
-def layers_in(model: keras.Model) -> list[keras.layers.Layer]:
-    """Every layer, those inside layers too."""
-    found = list(model.layers)
-    for layer in found:
-        found += [inner for inner in layer._layers if isinstance(inner, keras.layers.Layer)]
-    return found
 
 
 # The choice
@@ -74,7 +65,7 @@ def test_the_choice(
 
 def test_attention_and_feed_forward_multiply_in_bfloat16_within_the_block_only(tiny_config: Config) -> None:
     model = build_classifier(tiny_config, 29, 2)
-    layers = layers_in(model)
+    layers = model._flatten_layers()
     assert {"encoder_0", "attention", "feed_forward_in", "attention_norm", "classifier"} <= {layer.name for layer in layers}
 
     def compute_types() -> dict[str, str]:
@@ -101,8 +92,8 @@ def test_attention_and_feed_forward_multiply_in_bfloat16_within_the_block_only(t
 def test_batches_have_common_lengths_in_bfloat16_and_their_own_in_float32(tiny_config: Config, tiny_data: PreparedData) -> None:
     lengths = np.arange(33, 62)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    reviews = EncodedTexts(np.full(offsets[-1], 5), offsets, np.zeros(len(lengths), np.int32), 0)
-    data = replace(tiny_data, train=reviews, targets=one_hot(reviews.labels, 2))
+    texts = EncodedTexts(np.full(offsets[-1], 5), offsets, np.zeros(len(lengths), np.int32), 0)
+    data = replace(tiny_data, train=texts, targets=one_hot(texts.labels, 2))
     config = tiny_config.model_copy(update={"text": TextConfig(vocabulary_size=300, sequence_length=61)})
     found = {}
     for name in ("float32", "bfloat16"):
@@ -143,10 +134,10 @@ def test_validation_and_the_checkpoint_are_float32(steps: dict[str, Any], tiny_d
     trainer: Trainer = steps["bfloat16"][0]
     validation = Validation(trainer.config, tiny_data, None)
     loss, accuracy = validation.score(trainer)
-    reviews = tiny_data.validation
+    texts = tiny_data.validation
     checkpoint = validation.checkpoint(trainer, EpochRecord(1, 0.5, 0.5, loss, accuracy, 1.0, 1.0, True))
-    probabilities = forward.class_probabilities(reviews.padded(np.arange(len(reviews))), checkpoint.weights, trainer.config)
-    assert loss == pytest.approx(-np.log(probabilities[np.arange(len(reviews)), reviews.labels]).mean(), abs=1e-5)
+    probabilities = forward.class_probabilities(texts.padded(np.arange(len(texts))), checkpoint.weights, trainer.config)
+    assert loss == pytest.approx(-np.log(probabilities[np.arange(len(texts)), texts.labels]).mean(), abs=1e-5)
     assert "float32" in checkpoint.keras_config
     assert "bfloat16" not in checkpoint.keras_config
     assert {weight.dtype for weight in checkpoint.weights.values()} == {np.dtype(np.float32)}

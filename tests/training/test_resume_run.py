@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mha_cli.system.callbacks import StepProgress
 
 STEPS, NUM_UNLABELLED = 7, 97
-"""Steps of an epoch: 216 reviews in batches of 32."""
+"""Steps of an epoch: 216 texts in batches of 32."""
 
 WORDS = ("film", "plot", "cast", "scene", "it")
 

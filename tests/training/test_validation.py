@@ -38,8 +38,8 @@ def a_config(windows: list[int] | None) -> Config:
 
 def some_data(num_classes: int) -> PreparedData:
     rng = np.random.default_rng(0)
-    reviews = [rng.integers(1, 2 + WORDS, rng.integers(0, 10)).tolist() for _ in range(60)]
-    validation = encoded(reviews, rng.integers(0, num_classes, 60).tolist())
+    texts = [rng.integers(1, 2 + WORDS, rng.integers(0, 10)).tolist() for _ in range(60)]
+    validation = encoded(texts, rng.integers(0, num_classes, 60).tolist())
     names = tuple("abcdefg"[:num_classes])
     words = Vocabulary(list(map(str, range(WORDS))))
     return PreparedData(a_config([]), validation, one_hot(validation.labels, num_classes), validation, words, names)

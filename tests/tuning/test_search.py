@@ -41,7 +41,7 @@ SEARCH = ["training.learning_rate=0.001..0.5", "training.epochs=4,8"]
 
 @pytest.fixture(autouse=True)
 def _trained_in_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every trainer is one in NumPy, and 200 reviews of which a fifth says the other class than is meant lie in the current folder."""
+    """Every trainer is one in NumPy, and 200 texts of which a fifth says the other class than is meant lie in the current folder."""
     in_numpy(monkeypatch.setattr)
     monkeypatch.setattr(searching, "Trainer", NumpyTrainer)
     monkeypatch.setattr(searching, "graphs_let_go", nullcontext)  # there are none, and looking for them takes time
