@@ -29,7 +29,7 @@ SAMPLE_TEXTS = 16
 LENGTHS = (1, 2, 3, 5, 8, 21, 64, 200, 600)
 """Tokens of the texts that are drawn from the model's own vocabulary."""
 
-BATCH = 7
+BATCH_TOKENS = 500
 SPARE_POSITIONS = 3
 """Padding after the longest text of a batch."""
 
@@ -65,14 +65,11 @@ def check_texts(checkpoint: Checkpoint) -> list[Tokens]:
 
 def batches_of(encoded: list[Tokens], checkpoint: Checkpoint) -> Iterator[tuple[list[int], Tokens]]:
     """Row numbers and tokens, (B, L, …): every text alone, then batches of different lengths with padding after the longest."""
-    longest = checkpoint.config.text.sequence_length
     for row, tokens in enumerate(encoded):
         yield [row], padded([tokens])
-    order = sorted(range(len(encoded)), key=lambda row: len(encoded[row]))
-    batch = checkpoint.memory_estimate.at_once().most_texts(min(len(encoded[order[-1]]) + SPARE_POSITIONS, longest), BATCH)
-    for start in range(0, len(order), batch):
-        rows = order[start : start + batch]
-        yield rows, padded([encoded[row] for row in rows], min(len(encoded[rows[-1]]) + SPARE_POSITIONS, longest))
+    lengths, longest = np.array([len(tokens) for tokens in encoded]), checkpoint.config.text.sequence_length
+    for rows in scoring_batches(lengths, checkpoint.memory_estimate.at_once(), BATCH_TOKENS):
+        yield rows.tolist(), padded([encoded[row] for row in rows], min(int(lengths[rows[-1]]) + SPARE_POSITIONS, longest))
 
 
 def differences(run: Callable[[Tokens], Any], checkpoint: Checkpoint, texts: list[Tokens]) -> tuple[float, int]:

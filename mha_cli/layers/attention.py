@@ -16,7 +16,7 @@ from keras import ops
 
 from mha_cli.layers.arguments import Layer, check_choice, check_inputs, check_shares, check_sizes
 from mha_cli.layers.fast.blockwise import attend_within_memory
-from mha_cli.layers.fast.folded import folded_attention, folding_pays
+from mha_cli.layers.fast.folded import folded_attention, folds
 from mha_cli.layers.masks import broadcast_mask, combine, head_gate, look_ahead_mask, of_head, padding_mask, valid_lengths_mask
 from mha_cli.layers.numerics import dot_products, masked_softmax
 
@@ -228,8 +228,8 @@ class MultiHeadAttention(Layer):
         inputs = query, key, value, mask_BHLM, gate_BH11
         if self.implementation == "per_head":
             output_BLO, weights_BHLM = self.per_head(*inputs, dropout)
-        elif self.implementation == "folded" or (self.implementation == "auto" and not dropout and folding_pays(self)):
-            output_BLO, weights_BHLM = folded_attention(self, *inputs, return_attention_scores)
+        elif not dropout and not return_attention_scores and folds(self, mask_BHLM, gate_BH11):
+            output_BLO, weights_BHLM = folded_attention(self, query, key, value, mask_BHLM), None
         else:
             output_BLO, weights_BHLM = self.fused(*inputs, dropout, return_attention_scores)
         if query_mask is not None:  # a query that is padding looks nowhere

@@ -24,17 +24,14 @@ def dot_products(q_BHLK: Any, k_BHMK: Any) -> Any:
     return ops.einsum("...lk,...mk->...lm", q_BHLK, k_BHMK)
 
 
-def softmax(scores_BHLM: Any) -> Any:
-    """Softmax over the last axis; of a single key it is 1, where Keras would warn."""
-    return ops.exp(scores_BHLM - scores_BHLM) if scores_BHLM.shape[-1] == 1 else ops.softmax(scores_BHLM, axis=-1)
-
-
 def softmax_of_allowed(scores_BHLM: Any, mask_BHLM: Any = None) -> Any:
     """Softmax in float32 over the keys that the mask allows; a row with no such key is all zeros."""
     scores_BHLM = ops.cast(scores_BHLM, "float32")
-    if mask_BHLM is None:
-        return softmax(scores_BHLM)
-    return ops.where(mask_BHLM, softmax(ops.where(mask_BHLM, scores_BHLM, LOWEST)), 0.0)
+    if mask_BHLM is not None:
+        scores_BHLM = ops.where(mask_BHLM, scores_BHLM, LOWEST)
+    single = scores_BHLM.shape[-1] == 1  # then 1, where Keras would warn
+    weights_BHLM = ops.exp(scores_BHLM - scores_BHLM) if single else ops.softmax(scores_BHLM, axis=-1)
+    return weights_BHLM if mask_BHLM is None else ops.where(mask_BHLM, weights_BHLM, 0.0)
 
 
 def masked_softmax(scores_BHLM: Any, mask_BHLM: Any = None) -> Any:

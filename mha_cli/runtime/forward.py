@@ -371,12 +371,12 @@ def below(weights: Mapping[str, Weight], prefix: str) -> dict[str, Weight]:
 
 def matrices(weights: Weights) -> dict[str, Array]:
     """The weights, with kernels and biases of all heads of an attention layer as one matrix and one vector."""
-    return {path: _as_matrix(path.rpartition("/")[2], weight) for path, weight in weights.items()}
-
-
-def _as_matrix(name: str, weight: Array) -> Array:
-    if name in ("query_kernel", "key_kernel", "value_kernel"):
-        return weight.reshape(len(weight), -1)
-    if name == "output_kernel":
-        return weight.reshape(-1, weight.shape[-1])
-    return weight.reshape(-1) if name.endswith("_bias") else weight
+    found = dict(weights)
+    for path, weight in weights.items():
+        if path.endswith("/output_kernel"):
+            found[path] = weight.reshape(-1, weight.shape[-1])
+        elif path.endswith(("/query_kernel", "/key_kernel", "/value_kernel")):
+            found[path] = weight.reshape(len(weight), -1)
+        elif path.endswith(("/query_bias", "/key_bias", "/value_bias")):
+            found[path] = weight.reshape(-1)
+    return found

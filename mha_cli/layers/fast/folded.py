@@ -25,6 +25,12 @@ from keras import ops
 from mha_cli.layers.fast.blockwise import attend_within_memory
 
 
+def folds(layer: Any, mask_BHLM: Any, gate_BH11: Any) -> bool:
+    """Whether a call without dropout can be folded, as the same keys are open to all heads and queries, and is to be."""
+    same_for_all = gate_BH11 is None and (mask_BHLM is None or tuple(mask_BHLM.shape[1:3]) == (1, 1))
+    return same_for_all and (layer.implementation == "folded" or (layer.implementation == "auto" and folding_pays(layer)))
+
+
 def folding_pays(layer: Any) -> bool:
     """Whether the heads of a layer that takes dot products are as wide as what they project, or wider."""
     _, _, key_dim = layer.query_kernel.shape
@@ -32,10 +38,8 @@ def folding_pays(layer: Any) -> bool:
     return layer.attention_score == "dot_product" and key_dim >= layer.key_kernel.shape[0] and value_dim >= value_width
 
 
-def folded_attention(
-    layer: Any, query_BLD: Any, key_BME: Any, value_BMF: Any, mask_BHLM: Any, gate_BH11: Any, needs_weights: bool
-) -> tuple[Any, Any]:
-    """The sum over the heads of softmax((x A + a) xᵀ) x B + b, plus b^O; the weights only if needed.
+def folded_attention(layer: Any, query_BLD: Any, key_BME: Any, value_BMF: Any, mask_B11M: Any) -> Any:
+    """The sum over the heads of softmax((x A + a) xᵀ) x B + b, plus b^O.
 
     As all heads have the same keys and values, the H queries of each of the L positions are L·H queries of one head.
     """
@@ -47,50 +51,23 @@ def folded_attention(
     output_kernel_HFO = ops.einsum("fhv,hvo->hfo", with_row(layer.value_kernel, layer.value_bias), layer.output_kernel)
     _, heads, key_width = scores_kernel_DHE.shape
     value_width, output_width = value_BMF.shape[2], output_kernel_HFO.shape[2]
-    (batch, length), keys = ops.shape(query_BLD)[:2], ops.shape(key_BME)[1]
+    batch, length = ops.shape(query_BLD)[:2]
     if layer.use_bias:
         query_BLD = ops.concatenate([query_BLD, ops.ones((batch, length, 1), query_BLD.dtype)], axis=2)  # 1 times a
     queries = ops.matmul(query_BLD, ops.reshape(scores_kernel_DHE, (query_BLD.shape[2], heads * key_width)))
     q_B1QE = ops.reshape(queries, (batch, 1, length * heads, key_width))
-    mask_B1QM = as_one_head(mask_BHLM, heads, length)
-    heads_inputs = q_B1QE, ops.expand_dims(key_BME, 1), ops.expand_dims(value_BMF, 1), mask_B1QM
-    # The factor 1/√d_k is in A and a already.
-    if needs_weights or layer.implementation == "folded":
-        mixed_B1QF, weights_B1QM = layer.attend(*heads_inputs, dropout=0.0, scaled=False)
-    else:
-        mixed_B1QF, weights_B1QM = attend_within_memory(layer, *heads_inputs, scaled=False), None
-    mixed_BLHF = ops.reshape(mixed_B1QF, (batch, length, heads, value_width))
-    if gate_BH11 is not None:
-        mixed_BLHF = mixed_BLHF * ops.swapaxes(gate_BH11, 1, 2)
-    joined = ops.reshape(mixed_BLHF, (batch, length, heads * value_width))
+    one_head = q_B1QE, ops.expand_dims(key_BME, 1), ops.expand_dims(value_BMF, 1), mask_B11M
+    mixed_B1QF = attend_within_memory(layer, *one_head, scaled=False)  # the factor 1/√d_k is in A and a already
+    joined = ops.reshape(mixed_B1QF, (batch, length, heads * value_width))
     output_BLO = ops.matmul(joined, ops.reshape(output_kernel_HFO[:, :value_width], (heads * value_width, output_width)))
-    if layer.use_bias:
-        # Both are small, so they are added up before they are added to the large sum.
-        output_BLO = output_BLO + (layer.output_bias + gated_bias(output_kernel_HFO[:, value_width], keys, mask_BHLM, gate_BH11))
-    if weights_B1QM is None:
-        return output_BLO, None
-    return output_BLO, ops.transpose(ops.reshape(weights_B1QM, (batch, length, heads, keys)), (0, 2, 1, 3))
+    if not layer.use_bias:
+        return output_BLO
+    bias_B1O = ops.sum(output_kernel_HFO[:, value_width], axis=0) * ops.cast(ops.shape(key_BME)[1] > 0, output_BLO.dtype)
+    if mask_B11M is not None:  # b is written where there is anything to look at
+        bias_B1O = bias_B1O * ops.cast(ops.any(mask_B11M, axis=-1)[:, 0, :, None], output_BLO.dtype)
+    return output_BLO + (layer.output_bias + bias_B1O)  # both are small, so they are added up first
 
 
 def with_row(kernel_DHK: Any, bias_HK: Any) -> Any:
     """The kernel with its bias, if it has one, as the last row."""
     return kernel_DHK if bias_HK is None else ops.concatenate([kernel_DHK, bias_HK[None]])
-
-
-def gated_bias(bias_HO: Any, keys: Any, mask_BHLM: Any, gate_BH11: Any) -> Any:
-    """The sum of b over the heads, each times its gate, where a head may look anywhere: (B, L, O), or 1 for B and L where all are alike."""
-    bias_BHLO = bias_HO[None, :, None, :] * ops.cast(keys > 0, bias_HO.dtype)
-    if gate_BH11 is not None:
-        bias_BHLO = bias_BHLO * gate_BH11
-    if mask_BHLM is not None:
-        bias_BHLO = bias_BHLO * ops.cast(ops.any(mask_BHLM, axis=-1, keepdims=True), bias_HO.dtype)
-    return ops.sum(bias_BHLO, axis=1)
-
-
-def as_one_head(mask_BHLM: Any, num_heads: int, length: Any) -> Any:
-    """The mask for the queries of all heads, a position's one after the other, as if they were of one head: (B, 1, L·H, M)."""
-    if mask_BHLM is None or (mask_BHLM.shape[1] == 1 and mask_BHLM.shape[2] == 1):
-        return mask_BHLM  # the same for all of them
-    batch, _, _, keys = ops.shape(mask_BHLM)
-    mask_BLHM = ops.transpose(ops.broadcast_to(mask_BHLM, (batch, num_heads, length, keys)), (0, 2, 1, 3))
-    return ops.reshape(mask_BLHM, (batch, 1, length * num_heads, keys))
