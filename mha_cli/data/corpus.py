@@ -24,7 +24,7 @@ from mha_cli.data.labels import name_of
 from mha_cli.data.token_store import TokenStore
 from mha_cli.errors import MhaError, listed, plural, printable
 from mha_cli.records.reader import StreamWarnings
-from mha_cli.text.encoding import TextPipeline, ids_of, tokens_of
+from mha_cli.text.encoding import TextPipeline, ids_of
 from mha_cli.text.tokenizer import make_tokenizer
 from mha_cli.text.vocabulary import PADDING_ID, UNKNOWN_ID, Vocabulary, kept_slices, most_frequent
 
@@ -252,7 +252,7 @@ class Corpus:
 
     def encode(self, rows: Rows, vocabulary: Vocabulary, settings: TextConfig) -> EncodedTexts:
         """Some of the texts with the ids of a vocabulary, cut to length."""
-        final = tokens_of(self._distinct, vocabulary, settings)
+        final = TextPipeline(settings, vocabulary).tokens(self._distinct)
         return _join((final[self._tokens_of(row)] for row in rows), self.labels[rows], settings)
 
     def _count_tokens(self, rows: Rows) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

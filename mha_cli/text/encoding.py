@@ -52,8 +52,11 @@ class TextPipeline:
         return EncodedText(tokens, len(words), ids.count(UNKNOWN_ID), num_marks)
 
     def tokens(self, words: Sequence[str]) -> npt.NDArray[np.int32]:
-        """Words from ``tokenize`` as numbers, (L,) or (L, 1 + W)."""
-        return tokens_of(words, self.vocabulary, self.settings)
+        """Words from ``tokenize`` as numbers: their ids, (L,), or with subwords their ids and their characters, (L, 1 + W)."""
+        ids = np.array(self.vocabulary.ids(words), dtype=np.int32)
+        if not self.settings.subword_characters:
+            return ids
+        return np.concatenate([ids[:, None], characters_of(words, self.settings.subword_characters)], axis=1)
 
     def read_words(self, text: str) -> list[str]:
         """The words that the model reads, as their writer wrote them: one for every token of ``encode``."""
@@ -62,14 +65,6 @@ class TextPipeline:
     def _kept(self, words: list[str]) -> list[str]:
         first, second = kept_slices(len(words), self.settings.sequence_length, self.settings.truncation)
         return words[first] + words[second]
-
-
-def tokens_of(words: Sequence[str], vocabulary: Vocabulary, settings: TextConfig) -> npt.NDArray[np.int32]:
-    """Words as numbers: their ids, (L,), or with subwords their ids and their characters, (L, 1 + W)."""
-    ids = np.array(vocabulary.ids(words), dtype=np.int32)
-    if not settings.subword_characters:
-        return ids
-    return np.concatenate([ids[:, None], characters_of(words, settings.subword_characters)], axis=1)
 
 
 def characters_of(words: Sequence[str], num_characters: int) -> npt.NDArray[np.int32]:

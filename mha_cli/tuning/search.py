@@ -120,7 +120,6 @@ def _chooser(study: Study, space: Space, seed: int) -> optuna.Study:
 
 
 def _frozen(trial: Trial, space: Space, value: float | None) -> optuna.trial.FrozenTrial:
-    """A trial that ended, as Optuna has it; one without a value was stopped early."""
     return optuna.trial.create_trial(
         state=TrialState.PRUNED if value is None else TrialState.COMPLETE,
         value=value,

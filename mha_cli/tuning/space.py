@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from mha_cli.config.loading import config_from_dict, config_to_dict
@@ -86,7 +87,7 @@ def _choices(one: str, config: Config) -> tuple[str, tuple[list[Any], bool]]:
     values = parse_yaml(f"[{text.replace('..', ', ')}]", f"--search {printable(name)}").value
     for value in values:
         with_settings(config, {name: value}, "--search")
-    values = [*values, getattr(getattr(config, section), setting)]
+    values = [*values, attrgetter(name)(config)]
     if is_range and not (len(values) == 3 and all(type(value) in (int, float) for value in values)):
         own = printable(json.dumps(values[-1]))
         raise MhaError(f"--search {printable(one)}: not a range of numbers, with {own} of the config", "name values, with commas between")
@@ -95,7 +96,7 @@ def _choices(one: str, config: Config) -> tuple[str, tuple[list[Any], bool]]:
 
 def own_values(space: Space, config: Config) -> dict[str, Any]:
     """The config's values of the searched settings, as those of a trial."""
-    return values_of(space, {name: getattr(getattr(config, name.partition(".")[0]), name.partition(".")[2]) for name in space})
+    return values_of(space, {name: attrgetter(name)(config) for name in space})
 
 
 def values_of(space: Space, settings: Mapping[str, Any]) -> dict[str, Any]:

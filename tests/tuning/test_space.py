@@ -47,12 +47,11 @@ def test_what_is_searched_by_default_fits_every_recipe(recipe: str) -> None:
     settings = ["data.train=reviews.csv"] if recipe == "text" else []
     config = trial_config(load_config(find_config(recipe), settings))
     found = space_of(default_search(config), config)
-    whole = config.model_dump()
-    own = settings_of(own_values(found, config))
-    assert own == {name: whole[name.partition(".")[0]][name.partition(".")[2]] for name in found}
+    own, whole = own_values(found, config), config.model_dump()
+    assert settings_of(own) == {name: whole[name.partition(".")[0]][name.partition(".")[2]] for name in found}
     for name, distribution in found.items():
         ends = distribution.choices if hasattr(distribution, "choices") else [distribution.low, distribution.high]
-        assert own_values(found, config)[name] in ends or distribution.low < own_values(found, config)[name] < distribution.high
+        assert own[name] in ends or distribution.low < own[name] < distribution.high
         for end in ends:
             with_settings(config, settings_of({name: end}), "test")
 
