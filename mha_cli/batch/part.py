@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, Any, Literal, TypeAlias, TypeVar
@@ -26,7 +26,6 @@ PartFormat: TypeAlias = Literal["jsonl", "parquet"]
 Row: TypeAlias = dict[str, Any]
 Task = TypeVar("Task", bound=Hashable)
 
-PART_FORMATS: tuple[PartFormat, ...] = ("jsonl", "parquet")
 UNREADABLE = "unreadable"  # flag of a row that could not be read
 ATTEMPTS = 3  # starts of a shard whose process ends in the middle
 SHOWN_FAULTS = 10  # faults of rows in a manifest
@@ -157,10 +156,10 @@ def _write_part(shard: Shard, status: Status, job: Job) -> ShardReport:
             if rows and rows == unreadable:
                 raise ShardFault(f"{faults[0]}; nor can any other record be read")
             if _status(shard) != status:
-                _remove(shard, job, PART_FORMATS)  # an earlier part is of other texts now
+                _remove(shard, job, _PARTS)  # an earlier part is of other texts now
                 raise ShardFault(f"{shard.name}: has changed while it was read; run the same again")
         size, part_digest = _digest_of(file)
-        _remove(shard, job, [form for form in PART_FORMATS if form != job.part_format])
+        _remove(shard, job, [form for form in _PARTS if form != job.part_format])
     manifest = {
         "version": __version__,
         "input": {"name": shard.name, **_settings(shard, job), **status._asdict(), "sha256": digest.hexdigest()},
@@ -186,7 +185,7 @@ def _earlier_report(shard: Shard, status: Status, job: Job) -> ShardReport | Non
         manifest = json.loads(job.output.read(manifest_name(shard)))
         given, part, rows, unreadable = manifest["input"], manifest["part"], manifest["rows"], manifest["unreadable"]
         if not _has_bytes_of(shard, status, given):
-            _remove(shard, job, PART_FORMATS)
+            _remove(shard, job, _PARTS)
             return None
         same = manifest["model"] == {"sha256": job.model_sha256} and {name: given[name] for name in settings} == settings
         if not same or part["name"] != part_name:
@@ -257,7 +256,7 @@ def _rows_of(file: IO[bytes], part_format: PartFormat, sha256: str) -> int | Non
     return num_rows
 
 
-def _remove(shard: Shard, job: Job, part_formats: Sequence[PartFormat]) -> None:
+def _remove(shard: Shard, job: Job, part_formats: Iterable[str]) -> None:
     for name in (manifest_name(shard), *(f"{shard.stem}.{part_format}" for part_format in part_formats)):
         job.output.files.remove(job.output / name)
 

@@ -1,12 +1,7 @@
 """``checkpoint.keras``: one file that holds the model and everything that a command needs to use it.
 
-The file is a Keras 3 archive, which ``keras.models.load_model`` opens once ``mha_cli.layers`` is imported, with two members of ours:
-
-    metadata.json, config.json, model.weights.h5    as Keras writes them
-    vocabulary.txt                                  one token per line, id 2 first
-    mha.json                                        format version, settings, class names, metrics, and a SHA-256 of every other member
-
-In the small form ``weights.int8`` takes the place of Keras's three; Keras does not open it, and `mha` uses it as any other.
+The file is a Keras 3 archive, which ``keras.models.load_model`` opens once ``mha_cli.layers`` is imported, with two members of ours; see
+docs/checkpoint.md. In the small form ``weights.int8`` replaces Keras's three members, and Keras does not open it.
 
 Reading never calls Keras's deserializer and runs nothing that the file brings: the settings go through the config model, they imply
 the name and shape of every weight, and only float32 arrays of those names and shapes are taken.
@@ -58,9 +53,7 @@ class Checkpoint:
     """A trained classifier.
 
     Args:
-        config: resolved settings of its training.
         class_names: names in the order of their ids.
-        vocabulary: ids of the words.
         metrics: figures of the training, such as ``validation_accuracy`` in [0, 1].
         weights: float32 arrays by Keras variable path.
         keras_config: architecture as Keras serializes it; kept for Keras, never read by us; empty if it came in the small form.

@@ -29,12 +29,11 @@ def bfloat16_features(cpu_info: Path | None = None) -> tuple[str, ...]:
 def prepare_to_compute() -> None:
     """One thread for matrix products, and memory that is kept for the next batch.
 
-    The matrices of a batch are small: threads that wait for each other win nothing there, and processes do. If the environment sets the
-    number of threads, or NumPy is imported already, that number stays.
+    The matrices of a batch are small, so processes make it faster and threads do not. If the environment sets the number of threads, or
+    NumPy is imported already, that number stays.
 
-    glibc gives back to the system what is freed at the top of its heap, and the next batch has to ask for it again, page by page, for a
-    fifth of the time. Once a large piece has been freed, it keeps twice as much (``M_MMAP_THRESHOLD`` in mallopt(3)). The piece itself
-    is never touched, so it takes no memory. Elsewhere this does nothing.
+    glibc returns freed memory at the top of its heap to the system, and the next batch must ask for it again, for a fifth of the time.
+    Once a large piece has been freed, it keeps twice as much (``M_MMAP_THRESHOLD`` in mallopt(3)). Elsewhere this does nothing.
     """
     if "numpy" not in sys.modules and not any(os.environ.get(name) for name in THREAD_VARIABLES):
         os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))

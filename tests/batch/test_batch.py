@@ -339,6 +339,20 @@ def test_a_shard_that_fails_keeps_the_part_of_an_earlier_batch(folder: Path, cla
     assert tree(folder / "out") == before
 
 
+def test_a_file_that_changes_while_it_is_read_has_no_part(folder: Path, classify: Classify, monkeypatch: pytest.MonkeyPatch) -> None:
+    classify("a.txt")
+    small_checkpoint_file(folder / "model.keras", seed=1)
+    opened, source = LocalFiles.open, folder / "in" / "a.txt"
+
+    def grow(files: LocalFiles, path: str) -> IO[bytes]:
+        source.write_text("another film\n")
+        return opened(files, path)
+
+    monkeypatch.setattr(LocalFiles, "open", lambda files, path: (grow if path == str(source) else opened)(files, path))
+    assert classify("a.txt")[0].fault == f"{source}: has changed while it was read; run the same again"
+    assert tree(folder / "out") == {}
+
+
 def test_a_shard_that_breaks_off_leaves_nothing(folder: Path, classify: Classify) -> None:
     (folder / "in" / "bad.csv.gz").write_bytes(b"\x1f\x8b\x08\x00broken")
     for part_format in ("jsonl", "parquet"):

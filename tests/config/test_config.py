@@ -80,19 +80,8 @@ def test_a_config_without_positions_has_nothing_that_tells_the_order() -> None:
 texts = st.text(min_size=1, max_size=30)
 configs = st.builds(
     Config,
-    seed=st.integers(0, 2**31 - 1),
-    data=st.one_of(
-        st.builds(SampleData, num_texts=st.integers(200, 1_000_000)),
-        st.builds(TfdsData, source=st.just("tfds"), name=texts, data_dir=st.none() | texts, text_key=texts),
-        st.builds(FilesData, source=st.just("files"), train=texts, test=st.none() | texts, text_column=texts, label_column=texts),
-    ),
-    training=st.builds(
-        TrainingConfig,
-        learning_rate=st.floats(1e-300, 10),
-        clip_norm=st.none() | st.floats(1e-300, 1e300),
-        patience=st.none() | st.integers(1, 10_000),
-        optimizer=st.just("adamw"),
-    ),
+    data=st.builds(FilesData, source=st.just("files"), train=texts, test=st.none() | texts, text_column=texts),
+    training=st.builds(TrainingConfig, learning_rate=st.floats(1e-300, 10), clip_norm=st.none() | st.floats(1e-300, 1e300)),
 )
 
 

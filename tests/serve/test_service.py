@@ -91,7 +91,7 @@ def test_it_answers_what_predict_prints(port: int, checkpoint: Path, tmp_path: P
         assert ask(port, "/predict", {"text": text}) == (200, nearly({**answer, "id": 1}))
 
 
-def test_the_thresholds_of_the_checkpoint_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_thresholds_of_the_checkpoint_hold() -> None:
     model = dataclasses.replace(small_checkpoint(), thresholds={"neg": 1.0, "pos": 1.0})
     with service(model) as port:
         status, answer = ask(port, "/predict", {"text": "the film"})
