@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mha_cli.analysis.evaluation import evaluate
-from mha_cli.analysis.shuffle import ROUNDING, ShuffleResult, compare, shuffle_words, verdict
+from mha_cli.analysis.shuffle import ROUNDING, ShuffleResult, shuffle_words, verdict
 from mha_cli.checkpoint.file import read_checkpoint
-from mha_cli.config.settings import Config, SampleData
+from mha_cli.config.settings import Config
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import labelled_texts
-from mha_cli.system.callbacks import Callbacks
 from tests.reviews import encoded
 
 
@@ -87,21 +86,3 @@ def test_with_and_without_positions(shuffle_run: tuple[Path, list[ShuffleResult]
     assert without.accuracy == pytest.approx(0.5, abs=0.02)
     assert without.shuffled_accuracies == pytest.approx([without.accuracy] * 3, abs=0.02)
     assert without.flip_share == pytest.approx(0, abs=0.02)
-
-
-@pytest.mark.usefixtures("untraced")
-def test_compare_takes_part_of_another_split_and_follows_the_seed(checkpoint_path: Path) -> None:
-    logged: list[str] = []
-    checkpoint = read_checkpoint(checkpoint_path)
-    labelled = labelled_texts(checkpoint, SampleData(num_texts=800, seed=7), "test")
-
-    def run(seed: int, callbacks: Callbacks) -> ShuffleResult:
-        (found,) = compare([("it", checkpoint, labelled)], num_shuffles=1, max_texts=31, seed=seed, callbacks=callbacks)
-        return found
-
-    first, again, other = run(1, Callbacks(log=logged.append)), run(1, Callbacks()), run(2, Callbacks())
-    assert (first.split, first.num_texts) == ("test", 31)
-    assert (first.shuffled_mean, first.shuffled_spread) == (first.shuffled_accuracies[0], 0.0)
-    assert first == again
-    assert first.largest_change != other.largest_change
-    assert logged == ["it: shuffle 1 of 1"]
