@@ -34,8 +34,7 @@ Answered: TypeAlias = "tuple[int, Record, Prediction]"
 _ESCAPED = re.compile("[\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _BOLD, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 MIN_TEXT_WIDTH, MAX_FIELD_CHARACTERS = 10, 40
-GROUP_ROWS, GROUP_BYTES = 8_192, 1 << 25
-"""Rows of a row group in Parquet, and bytes of their records: either ends it."""
+GROUP_ROWS, GROUP_BYTES = 8_192, 1 << 25  # rows of a row group in Parquet, and bytes of their records: either ends it
 
 
 @contextmanager

@@ -19,12 +19,9 @@ from mha_cli.records.reader import shown_warnings
 from mha_cli.system.processor import prepare_to_compute
 
 EXAMPLES = """mha batch reviews --output labels
-
 mha batch "archive/**/*.jsonl.gz" --output labels --output-format parquet
-
 mha batch s3://bucket/reviews --output s3://bucket/labels \\
     --address 10.0.0.1:6379
-
 mha batch reviews --output labels --shard 3/8"""
 
 

@@ -6,6 +6,7 @@ Each command is imported when it is needed. Help pages can be read and pasted fr
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from importlib import import_module
 from inspect import Parameter, Signature, signature
@@ -37,8 +38,7 @@ COMMANDS = {
 }
 """Every command with the first line of its help, so that ``mha --help`` imports none of them."""
 
-MAY_BE_EMPTY = {"text", "texts", "fields"}
-"""Parameters whose value may be empty: a text without words, a column without a name."""
+MAY_BE_EMPTY = {"text", "texts", "fields"}  # parameters whose value may be empty: a text without words, a column without a name
 
 
 class _HelpPage:
@@ -116,7 +116,8 @@ def load_command(name: str) -> Any:
     name_in_python = name.replace("-", "_")
     module = import_module(f"mha_cli.cli.{name_in_python}")
     callback = _with_single_options(getattr(module, name_in_python))
-    info = CommandInfo(name, cls=Command, callback=callback, epilog=f"[bold]Examples[/bold]\n\n{module.EXAMPLES}")
+    examples = re.sub(r"\n(?! )", "\n\n", module.EXAMPLES)  # one a line, which may go on in indented ones
+    info = CommandInfo(name, cls=Command, callback=callback, epilog=f"[bold]Examples[/bold]\n\n{examples}")
     return get_command_from_info(info, pretty_exceptions_short=False, rich_markup_mode="rich")
 
 

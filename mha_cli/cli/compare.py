@@ -18,7 +18,6 @@ from mha_cli.errors import MhaError
 from mha_cli.system.processor import prepare_to_compute
 
 EXAMPLES = """mha compare runs/imdb runs/imdb-fast
-
 mha compare runs/book runs/imdb runs/imdb-fast --data films.csv \\
     --plot accuracy.png"""
 

@@ -27,14 +27,11 @@ if TYPE_CHECKING:
     from mha_cli.linear.label_issues import LabelIssueReport
 
 EXAMPLES = """mha data reviews.csv
-
 mha data text --set data.train=reviews.csv --set data.test=more.csv \\
     --set data.label_column=stars
-
 mha data reviews.csv --label-issues 20 > label_issues.tsv"""
 
-BAR_WIDTH, SHOWN_CHARACTERS = 20, 100
-"""Characters of the longest bar, and of a text."""
+BAR_WIDTH, SHOWN_CHARACTERS = 20, 100  # characters of the longest bar, and of a text
 
 
 def data(

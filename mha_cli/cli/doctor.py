@@ -23,7 +23,6 @@ from mha_cli.version import __version__
 SHOWN_CLASSES = 10
 
 EXAMPLES = """mha doctor
-
 mha doctor runs/imdb/checkpoint.keras --json"""
 
 

@@ -14,10 +14,8 @@ from mha_cli.cli.output import refuse_output
 from mha_cli.cli.progress import status
 
 EXAMPLES = """mha explain "I expected the plot to be dreadful, and it was superb."
-
 mha explain "I expected the plot to be dreadful, and it was superb." \\
     --gradients --html why.html
-
 mha explain --input reviews.csv --record 3 --text-column review"""
 
 

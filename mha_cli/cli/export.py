@@ -18,12 +18,9 @@ from mha_cli.errors import printable
 
 EXAMPLES = """mha export runs/imdb/checkpoint.keras --format int8 --output small.keras \\
     --data tfds:imdb_reviews
-
 mha export runs/imdb/checkpoint.keras --format onnx --output imdb.onnx
-
 mha export runs/imdb/checkpoint.keras --format saved-model \\
     --output imdb-saved-model
-
 mha export runs/imdb/checkpoint.keras --format litert \\
     --output imdb.tflite --json"""
 

@@ -18,7 +18,6 @@ from mha_cli.cli.progress import training_progress
 from mha_cli.errors import MhaError, plural
 
 EXAMPLES = """mha heads runs/imdb --plot heads.png
-
 mha heads runs/sample --prune 2 --output runs/sample/pruned.keras --retrain 1"""
 
 

@@ -23,8 +23,7 @@ from mha_cli.runtime.inputs import STANDARD_INPUT, format_of, read_inputs, shown
 if TYPE_CHECKING:
     from mha_cli.checkpoint.file import Checkpoint
 
-MAX_CHARACTERS = 4_000_000
-"""Of a text in several lines, more than a long novel has: what has no end must not fill the memory."""
+MAX_CHARACTERS = 4_000_000  # of a text in several lines, more than a long novel has: what has no end must not fill the memory
 
 
 def load_checkpoint(given: Path | None) -> tuple[Checkpoint, Path]:

@@ -17,8 +17,7 @@ from mha_cli.cli.console import print_line
 from mha_cli.errors import plural, printable
 from mha_cli.system.callbacks import Callbacks, StepProgress
 
-PLAIN_SECONDS = 15.0
-"""Seconds between two plain lines that only count."""
+PLAIN_SECONDS = 15.0  # seconds between two plain lines that only count
 
 
 @contextmanager

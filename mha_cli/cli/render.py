@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 LISTED_CLASSES = 8
 LEAST_SHARE = 0.001
-TABLE_CLASSES = 15
-"""Classes that a table shows; of more, the worst."""
+TABLE_CLASSES = 15  # classes that a table shows; of more, the worst
 
 
 def training(summary: TrainingSummary, following: str) -> None:

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from mha_cli.runtime.classifier import Prediction
 
 SHADES = " ░▒▓█"
-MOST_ROWS = 12
-"""Rows of a table: links of a text too long for a heat map, or words."""
+MOST_ROWS = 12  # rows of a table: links of a text too long for a heat map, or words
 
 
 def attention(view: AttentionView, block: int, head: int | None) -> None:

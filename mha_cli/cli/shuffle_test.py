@@ -23,7 +23,6 @@ from mha_cli.system.cluster import refuse_several_workers
 from mha_cli.system.processor import prepare_to_compute
 
 EXAMPLES = """mha shuffle-test --config sample
-
 mha shuffle-test runs/book runs/book-no-positions --plot order.png"""
 
 

@@ -24,9 +24,7 @@ from mha_cli.system.cluster import task_of
 from mha_cli.system.memory import settings_for_less_memory
 
 EXAMPLES = """mha train --config sample
-
 mha train --config imdb --set model.num_heads=8 --output runs/eight-heads
-
 mha train --config text --set data.train=reviews.csv"""
 
 

@@ -23,7 +23,6 @@ from mha_cli.system.memory import settings_for_less_memory
 from mha_cli.tuning.space import default_search, space_of, trial_config
 
 EXAMPLES = """mha tune --config text --set data.train=reviews.csv
-
 mha tune --config sample --minutes 2 \\
     --search training.learning_rate=0.0005..0.01 --search model.num_blocks=1,2"""
 

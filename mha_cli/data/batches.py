@@ -18,8 +18,7 @@ LENGTH_DIGITS = 5
 POOL_BATCHES = 50
 """Batches whose texts are sorted by length together: enough to leave little padding, few enough to keep chance in the order."""
 
-SCORING_TOKENS = 16_384
-"""Tokens in a batch, padding included, when only scoring."""
+SCORING_TOKENS = 16_384  # tokens in a batch, padding included, when only scoring
 
 
 def training_batches(lengths: npt.NDArray[np.int64], rng: np.random.Generator, batch_size: int) -> list[Rows]:

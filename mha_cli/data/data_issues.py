@@ -12,15 +12,9 @@ import numpy.typing as npt
 
 from mha_cli.errors import listed, printable
 
-SEPARATORS = ",;|/"
-"""Characters that may separate the labels in a cell."""
-
-LEAST_COMBINED = 3
-"""Least texts whose parts are all classes, or different cells whose parts occur in others, that are reported."""
-
-MOST_CHARACTERS = 1000
-"""Characters of a label above which it is not taken apart."""
-
+SEPARATORS = ",;|/"  # characters that may separate the labels in a cell
+LEAST_COMBINED = 3  # least texts whose parts are all classes, or different cells whose parts occur in others, that are reported
+MOST_CHARACTERS = 1000  # characters of a label above which it is not taken apart
 SHOWN_SPELLINGS = 3
 
 

@@ -12,22 +12,16 @@ from mha_cli.config.parameters import num_outputs
 from mha_cli.config.settings import Config
 from mha_cli.errors import plural
 
-LONG_TEXT = 100
-"""Length of the median text, in tokens, above which n-grams are weighted by position."""
-
+LONG_TEXT = 100  # length of the median text, in tokens, above which n-grams are weighted by position
 SPELT_WORD = 3.0
 """Mean length of a distinct word, in characters, from which subwords are read; where each character is a word, there are none."""
 
-MOST_WITH_SUBWORDS = 5_000_000
-"""Tokens of all texts up to which subwords are read; with more, whole words suffice."""
-
+MOST_WITH_SUBWORDS = 5_000_000  # tokens of all texts up to which subwords are read; with more, whole words suffice
 TAUGHT_TEXTS = 1_000
 """Mean texts per class from which the linear model teaches the encoder; with fewer, its out-of-fold predictions are too poor."""
 
 LINE_WIDTH = 79
-
-MOST_LINEAR_WEIGHTS = 1 << 25
-"""Most numbers in the linear model's table."""
+MOST_LINEAR_WEIGHTS = 1 << 25  # most numbers in the linear model's table
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from mha_cli.config.settings import FilesData
     from mha_cli.records.readers import Format
 
-UNLABELLED_FOLDER = "unsup"
-"""Sub-folder of the Large Movie Review Dataset whose texts have no class."""
-
+UNLABELLED_FOLDER = "unsup"  # sub-folder of the Large Movie Review Dataset whose texts have no class
 _KINDS = "give a .csv, .tsv, .txt, .jsonl, .ndjson, .json, .ft or .parquet file, or with .gz, or a folder with one sub-folder per class"
 _ROWS: dict[Format, str] = {
     "jsonl": "write one JSON object per line",

@@ -20,18 +20,11 @@ from mha_cli.data.batches import Rows
 from mha_cli.data.labelled_text import LabelledText
 from mha_cli.errors import MhaError, plural, shown_path
 
-SAME_SUBJECT = 0.25
-"""Cosine similarity of names above which two texts are taken to be about the same."""
-
-COMMON = 60
-"""Most texts that a name may occur in; a more common name links nothing."""
-
+SAME_SUBJECT = 0.25  # cosine similarity of names above which two texts are taken to be about the same
+COMMON = 60  # most texts that a name may occur in; a more common name links nothing
 MOST_TOGETHER = 60
-LEAST_TOGETHER = 4
-"""Texts of the smallest group that is held out; a smaller one may belong to a larger one, unnoticed."""
-
+LEAST_TOGETHER = 4  # texts of the smallest group that is held out; a smaller one may belong to a larger one, unnoticed
 CHUNK_TEXTS = 1_000
-
 _NAME = re.compile(r"(?<![.!?]\s)\b[A-Z][a-zA-Z']{2,}\b")
 
 

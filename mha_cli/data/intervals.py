@@ -9,11 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 DRAWS = 10_000
-LEVELS = (0.025, 0.975)
-"""Quantiles at the ends of a 95 % interval."""
-
-CHUNK_NUMBERS = 1_000_000
-"""Counts that are drawn at once, so that memory does not grow with the texts."""
+LEVELS = (0.025, 0.975)  # quantiles at the ends of a 95 % interval
+CHUNK_NUMBERS = 1_000_000  # counts that are drawn at once, so that memory does not grow with the texts
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]

@@ -14,9 +14,7 @@ from mha_cli.text.patterns import all_latin, unformatted
 LEAVE_OUT = "give every text a class, or leave the row out"
 ONE_VALUE = "give every text a class: a string, a whole number, true or false"
 ONE_CLASS = "give every text one class: several labels per text are not supported"
-
-_MISSING = {"None", "nan", "NaN", "NaT", "<NA>"}
-"""How Python, NumPy and pandas spell a value that is missing."""
+_MISSING = {"None", "nan", "NaN", "NaT", "<NA>"}  # how Python, NumPy and pandas spell a value that is missing
 _WHOLE = re.compile(r"(-?\d+)\.0+", re.ASCII)
 _TRUTH = {"true": "True", "false": "False"}
 _ZERO_WIDTH_SPACE = "\u200b"

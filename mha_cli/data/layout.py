@@ -26,14 +26,12 @@ from mha_cli.records.tables import no_texts_below, other_width, table_rows
 SAMPLE_ROWS = 1000
 SAMPLE_CHARACTERS = 1 << 22
 MOST_LABEL_CHARACTERS = 60
-LIKELY_TEXT = 0.1
-"""Letters that another column of texts has at least, as a share of what the one that is taken has."""
+LIKELY_TEXT = 0.1  # letters that another column of texts has at least, as a share of what the one that is taken has
 MOST_OTHERS = 3
 SPLIT_NAMES, GROUP_NAMES = {"split", "subset", "partition", "fold"}, {"group", "group_id", "groupid"}
 """Columns that mark texts for testing, and columns whose equal values keep texts together."""
 PARTS = {"train", "training", "test", "testing", "dev", "valid", "validation", "val", "eval", ""}
-MOST_FRACTIONS = 0.1
-"""Share of a column of labels that may be fractions; reading such a label is an error that names its line."""
+MOST_FRACTIONS = 0.1  # share of a column of labels that may be fractions; reading such a label is an error that names its line
 
 Values: TypeAlias = dict[str, list[object]]
 """Values of each column."""

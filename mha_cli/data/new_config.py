@@ -16,11 +16,8 @@ from mha_cli.records.record import is_number
 if TYPE_CHECKING:
     from mha_cli.data.profile import DataProfile
 
-LEAST_TO_PART = 500
-"""Texts from which on a test part is held out of them: a fifth of fewer would say little."""
-
+LEAST_TO_PART = 500  # texts from which on a test part is held out of them: a fifth of fewer would say little
 TEST_SHARE = 0.2
-
 _SECTION = re.compile(r"^data:.*\n(?: .*\n)*", re.MULTILINE)
 _SETTING = re.compile(r" +(\w+):")
 

@@ -33,34 +33,34 @@ if TYPE_CHECKING:
 # A row's position in its table decides which plans are for testing: a new row changes every review, and
 # the four plan tables keep a multiple of 5 rows, so that all rows are equally frequent.
 
-# Neutral. Every five but the first are of one length, so that each construction is met at the same positions in training as in testing.
+# In rows of five, a long one on two lines: a column is a remainder modulo 5.
+# fmt: off
+# Neutral. Every row but the first is of one length, so that each construction is met at the same positions in training as in testing.
 OPENINGS = (
-    "",
-    "Well,",
-    "Overall,",
-    "Honestly,",
-    "Frankly,",
-    "In short,",
-    "My verdict:",
-    "Well then,",
-    "Short review:",
-    "My view:",
-    "To be clear,",
-    "For the record,",
-    "To sum up,",
-    "My honest opinion:",
-    "Here we go:",
-    "We saw it last night.",
-    "It runs for two hours.",
-    "I went with my brother.",
-    "A film set in Rome.",
-    "It is about two sisters.",
-    "I watched it on the train.",
-    "This one came out last year.",
-    "The book was written in 1962.",
-    "My neighbour lent me the disc.",
+    "", "Well,", "Overall,", "Honestly,", "Frankly,",
+    "In short,", "My verdict:", "Well then,", "Short review:", "My view:",
+    "To be clear,", "For the record,", "To sum up,", "My honest opinion:", "Here we go:",
+    "We saw it last night.", "It runs for two hours.", "I went with my brother.", "A film set in Rome.", "It is about two sisters.",
+    "I watched it on the train.", "This one came out last year.", "The book was written in 1962.", "My neighbour lent me the disc.",
     "We sat in the third row.",
 )
+SUBJECTS = (
+    "acting", "plot", "score", "script", "dialogue",
+    "ending", "photography", "editing", "pacing", "casting",
+    "soundtrack", "direction", "humour", "story", "lighting",
+)
+# Neutral as well.
+CLOSINGS = (
+    ".", "!", ", in my view.", ", at least to me.", ", if you ask me.",
+    ", and that is that.", ", just so you know.", ". That is all.", ". I saw it twice.", ". My sister agrees.",
+    ". We talked about it afterwards.", ". You can see it until Friday.", ". The other parts are still to come.",
+    ". There were forty people in the room.", ". The director is the same as before.",
+    ". I will read the book next.", ". It was raining when we left the cinema.", ". The whole thing takes ninety minutes.",
+    ". The tickets were eight euros each.", ". Next week they are showing a western.",
+    ". My parents saw it years ago.", ". The people behind us thought the same.", ". We took the last bus home afterwards.",
+    ". The same team made the series for television.", ". I wrote this on the same evening, before I read anything about it.",
+)
+# fmt: on
 
 # {x} is what the reviewer says it was, {y} what it was not. Both come first about equally often.
 CONTRASTS = (
@@ -98,44 +98,6 @@ PLAIN = (
     "I call the {subject} {x}, and the whole film {y}",
     "we all thought the {subject} was {x}, some even said {y}",
     "{x} and {y}, the {subject} was the talk of the evening",
-)
-
-# In rows of five: a column is a remainder modulo 5.
-# fmt: off
-SUBJECTS = (
-    "acting", "plot", "score", "script", "dialogue",
-    "ending", "photography", "editing", "pacing", "casting",
-    "soundtrack", "direction", "humour", "story", "lighting",
-)
-# fmt: on
-
-# Neutral as well.
-CLOSINGS = (
-    ".",
-    "!",
-    ", in my view.",
-    ", at least to me.",
-    ", if you ask me.",
-    ", and that is that.",
-    ", just so you know.",
-    ". That is all.",
-    ". I saw it twice.",
-    ". My sister agrees.",
-    ". We talked about it afterwards.",
-    ". You can see it until Friday.",
-    ". The other parts are still to come.",
-    ". There were forty people in the room.",
-    ". The director is the same as before.",
-    ". I will read the book next.",
-    ". It was raining when we left the cinema.",
-    ". The whole thing takes ninety minutes.",
-    ". The tickets were eight euros each.",
-    ". Next week they are showing a western.",
-    ". My parents saw it years ago.",
-    ". The people behind us thought the same.",
-    ". We took the last bus home afterwards.",
-    ". The same team made the series for television.",
-    ". I wrote this on the same evening, before I read anything about it.",
 )
 
 # As many of each, and none starts with a vowel, so that "a" fits all.

@@ -23,15 +23,9 @@ from mha_cli.system.tensorflow_setup import import_tensorflow
 if TYPE_CHECKING:
     from mha_cli.config.settings import TfdsData
 
-BATCH_SIZE = 256
-"""Texts that are taken from TensorFlow at once."""
-
-NETWORK_TIMEOUT_S = 10.0
-"""Seconds that the server of a set has to answer before a download is given up."""
-
-DEFAULT_DATA_DIR = "~/tensorflow_datasets"
-"""Folder of TFDS's sets unless TFDS_DATA_DIR names another one."""
-
+BATCH_SIZE = 256  # texts that are taken from TensorFlow at once
+NETWORK_TIMEOUT_S = 10.0  # seconds that the server of a set has to answer before a download is given up
+DEFAULT_DATA_DIR = "~/tensorflow_datasets"  # folder of TFDS's sets unless TFDS_DATA_DIR names another one
 _CATALOGUE = "https://www.tensorflow.org/datasets/catalog/overview"
 _NAME = re.compile(r"\w+(/[\w.+-]+)?(:(\d+|\*)(\.(\d+|\*)){2})?", re.ASCII)
 _OWN_FEATURES = "tensorflow_datasets."

@@ -55,8 +55,7 @@ BINARIES: dict[bytes, tuple[str, str]] = {
 _TAR_AT, _TAR = 257, b"ustar"
 _BEGINNINGS = (*MARKS, *BINARIES)
 _PROBED_BYTES, _LEAST_PROBED = 256, 32
-MOST_CONTROLS = 0.15
-"""Share of control characters in a text's first bytes; colours of a terminal have fewer."""
+MOST_CONTROLS = 0.15  # share of control characters in a text's first bytes; colours of a terminal have fewer
 _NO_CONTROLS = bytes([*b"\t\n\v\f\r\x1b", *range(32, 256)])
 
 

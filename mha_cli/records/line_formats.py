@@ -16,8 +16,7 @@ FASTTEXT_COLUMNS = ("text", "label")
 _JSON_HINT = "write one JSON object per line"
 _COMPACT = {"[": "jq -c '.[]'", "[{": "jq -c '.[]'", "{": "jq -c ."}
 """By the first line of a JSON file that has line feeds inside, the command that writes a line per object."""
-_LABEL = re.compile(rf"(?<!\S){LABEL_PREFIX}(\S*)", re.ASCII)
-"""As in fastText, only ASCII white space ends a label."""
+_LABEL = re.compile(rf"(?<!\S){LABEL_PREFIX}(\S*)", re.ASCII)  # as in fastText, only ASCII white space ends a label
 
 
 def line_records(

@@ -12,10 +12,8 @@ from typing import IO, cast
 from mha_cli.errors import MhaError
 
 GZIP_MAGIC = b"\x1f\x8b"
-CHUNK_BYTES = 1 << 16
-"""The largest piece that data unpack to: a few bytes may be gigabytes."""
-MAX_LINE_BYTES = 64 * 1024 * 1024
-"""A longer line is refused before it fills the memory."""
+CHUNK_BYTES = 1 << 16  # the largest piece that data unpack to: a few bytes may be gigabytes
+MAX_LINE_BYTES = 64 * 1024 * 1024  # a longer line is refused before it fills the memory
 
 
 class _PackedFile:

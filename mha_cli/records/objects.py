@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from mha_cli.errors import printable
 
-ABSENT: Final = object()
-"""The value of a key that an object does not have."""
+ABSENT: Final = object()  # the value of a key that an object does not have
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _UNSAFE = re.compile("[\x80-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 

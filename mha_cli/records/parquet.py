@@ -15,8 +15,7 @@ from mha_cli.records.reader import Reading
 from mha_cli.records.record import Record, missing_column
 from mha_cli.system.whole_files import temporary_faults
 
-BATCH_ROWS = 16
-"""Rows that are decoded together: few, since a small file may say that all of them hold the same long text."""
+BATCH_ROWS = 16  # rows that are decoded together: few, since a small file may say that all of them hold the same long text
 BUFFER_BYTES, MOST_METADATA_BYTES = 1 << 20, 1 << 26
 NEEDS = "it takes the whole file, unpacked"
 

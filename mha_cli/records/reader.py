@@ -10,8 +10,7 @@ from mha_cli.errors import MhaError
 from mha_cli.records.headers import USUAL_NAMES, are_names, plain_name
 from mha_cli.records.record import LABEL_PREFIX, SEPARATORS, Columns, Record, shown_columns
 
-MOST_SHOWN = 10
-"""Warnings that are shown: a thousand files may have the same fault."""
+MOST_SHOWN = 10  # warnings that are shown: a thousand files may have the same fault
 
 
 class Dialect(NamedTuple):

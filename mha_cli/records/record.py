@@ -10,14 +10,11 @@ from mha_cli.errors import MhaError, closest, listed, printable
 from mha_cli.records.objects import ABSENT, dotted_keys, json_kind, value_at, without_surrogates
 
 TEXT_COLUMN = "text"
-ALL = "*"
-"""Names all columns at once; the value is a dictionary."""
-LABEL_PREFIX = "__label__"
-"""Prefix of a label in a line of fastText."""
+ALL = "*"  # names all columns at once; the value is a dictionary
+LABEL_PREFIX = "__label__"  # prefix of a label in a line of fastText
 SEPARATORS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "vertical bar"}
 _SHOWN_COLUMNS = 20
-_MOST_DIGITS = 6
-"""Digits of a column number; longer digits are a name."""
+_MOST_DIGITS = 6  # digits of a column number; longer digits are a name
 
 
 class Record(NamedTuple):

@@ -18,8 +18,7 @@ UNCLOSED_QUOTE, TEXT_BEHIND_QUOTE = "unexpected end of data", "expected after"
 ROW_TOO_LONG = "row too long"
 MOST_AGAIN, FREE_AGAIN = 4, 1_000
 """Most lines read again after broken rows: four per line of the table plus 1,000. One stray quote needs fewer."""
-MOST_BLANK = 10
-"""Lines to look ahead at for the next one that is not blank."""
+MOST_BLANK = 10  # lines to look ahead at for the next one that is not blank
 
 
 class Row(NamedTuple):

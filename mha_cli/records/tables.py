@@ -15,10 +15,8 @@ from mha_cli.records.reader import Reading, StreamWarnings
 from mha_cli.records.record import SEPARATORS, Record, is_number
 from mha_cli.records.rows import Row, TableLines, num_quoted_rows, rows_of
 
-EXCEL_LINE = re.compile(rb"sep=([,;|\t])\r?\n")
-"""What Excel may put before a table."""
-MOST_LINES = 100
-"""Lines that are looked at before one of several separators that fit is taken."""
+EXCEL_LINE = re.compile(rb"sep=([,;|\t])\r?\n")  # what Excel may put before a table
+MOST_LINES = 100  # lines that are looked at before one of several separators that fit is taken
 
 
 def table_rows(preferred: str, lines: Iterable[bytes | MhaError], reading: Reading) -> tuple[str, Iterator[Row]]:
