@@ -23,8 +23,7 @@ from mha_cli.runtime.metrics import mean_loss_and_accuracy
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.system.callbacks import SILENT, Callbacks
 
-LEVEL = 0.05
-"""Significance level: above it, a difference may be chance."""
+LEVEL = 0.05  # significance level: above it, a difference may be chance
 
 Ids = npt.NDArray[np.integer[Any]]
 

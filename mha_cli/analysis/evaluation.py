@@ -22,11 +22,8 @@ from mha_cli.runtime.probabilities import Scorer
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.working_memory import refuse_confusion_matrix
 
-MOST_CONFUSIONS = 15
-"""Pairs of classes that are named."""
-
-PROBABILITIES = (0.6, 0.7, 0.8, 0.9, 1.0)
-"""Upper ends of the ranges of an answer's probability."""
+MOST_CONFUSIONS = 15  # pairs of classes that are named
+PROBABILITIES = (0.6, 0.7, 0.8, 0.9, 1.0)  # upper ends of the ranges of an answer's probability
 
 
 @dataclass(frozen=True)
@@ -106,17 +103,6 @@ class Evaluation:
     seconds: float
 
 
-def evaluate(
-    checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callbacks = SILENT, target: tuple[Measure, float] | None = None
-) -> Evaluation:
-    """Score a checkpoint on labelled texts.
-
-    Args:
-        target: measure that the thresholds of the classes have to reach on these texts, and its value; None chooses no thresholds.
-    """
-    return evaluation_of(checkpoint, labelled, *answers_of(checkpoint, labelled, callbacks), target)
-
-
 def answers_of(checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callbacks = SILENT) -> tuple[Floats, float]:
     """The probabilities of all classes for labelled texts, (N, C), and the seconds of the forward passes."""
     refuse_confusion_matrix(len(checkpoint.class_names))
@@ -126,10 +112,20 @@ def answers_of(checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callb
     return probabilities, time.perf_counter() - started
 
 
-def evaluation_of(
-    checkpoint: Checkpoint, labelled: LabelledTexts, probabilities: Floats, seconds: float, target: tuple[Measure, float] | None = None
+def evaluate(
+    checkpoint: Checkpoint,
+    labelled: LabelledTexts,
+    callbacks: Callbacks = SILENT,
+    target: tuple[Measure, float] | None = None,
+    answers: tuple[Floats, float] | None = None,
 ) -> Evaluation:
-    """The figures of the results of ``answers_of``; other arguments as of ``evaluate``."""
+    """Score a checkpoint on labelled texts.
+
+    Args:
+        target: measure that the thresholds of the classes have to reach on these texts, and its value; None chooses no thresholds.
+        answers: results of ``answers_of``, if they are there already.
+    """
+    probabilities, seconds = answers or answers_of(checkpoint, labelled, callbacks)
     texts, labels, names = labelled.texts, labelled.texts.labels, checkpoint.class_names
     loss, accuracy = mean_loss_and_accuracy(probabilities, labels)
     predicted, longest = probabilities.argmax(axis=1), checkpoint.config.text.sequence_length

@@ -20,8 +20,7 @@ from mha_cli.data.preparation import LabelledTexts, PreparedData, labelled_texts
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.system.callbacks import SILENT, Callbacks
 
-ROUNDING = 1e-5
-"""Largest change of a probability that the order of float32 additions explains."""
+ROUNDING = 1e-5  # largest change of a probability that the order of float32 additions explains
 
 
 @dataclass(frozen=True)

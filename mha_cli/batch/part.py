@@ -220,14 +220,8 @@ def _status(shard: Shard) -> Status:
 
 def _chunks(shard: Shard, digest: Any) -> Iterator[bytes]:
     """The bytes of a shard, which are hashed as they are read."""
-    with _faults_of(shard):
-        file = shard.files.open(shard.path)
-    with file:
-        while True:
-            with _faults_of(shard):
-                chunk = file.read(CHUNK_BYTES)
-            if not chunk:
-                return
+    with _faults_of(shard), shard.files.open(shard.path) as file:
+        while chunk := file.read(CHUNK_BYTES):
             digest.update(chunk)
             yield chunk
 

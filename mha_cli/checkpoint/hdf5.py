@@ -18,12 +18,11 @@ import math
 import struct
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
+from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-Tree = dict[bytes, "Tree | tuple[int, ...]"]
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 FLOAT32 = bytes.fromhex("11201f00 04000000 0000 2000 17 08 00 17 7f000000")  # the datatype message of IEEE float32, little-endian
@@ -46,39 +45,38 @@ def read_arrays(data: bytearray | memoryview, shapes: Mapping[str, tuple[int, ..
     Raises:
         ValueError: the file is anything else than these arrays.
     """
-    return _Reader(data).read(shapes)
+    return _Reader(data, shapes).read()
 
 
 class _Reader:
-    def __init__(self, data: bytearray | memoryview) -> None:
-        self._data = data
+    def __init__(self, data: bytearray | memoryview, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        self._data, self._shapes = data, shapes
+        self._wanted = {*shapes, *(str(group) for path in shapes for group in PurePosixPath(path).parents)} - {"."}  # and not met yet
         self._blocks: list[tuple[int, int]] = []
 
-    def read(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, npt.NDArray[np.float32]]:
+    def read(self) -> dict[str, npt.NDArray[np.float32]]:
         _require(self._slice(0, len(SIGNATURE)) == SIGNATURE, "not an HDF5 file")
         version, offset_bytes, length_bytes = self._unpack("8x B 4x B B", 0)
         is_oldest = (version, offset_bytes, length_bytes, *self._unpack("Q", 24)) == (0, 8, 8, 0)
         _require(is_oldest, "another form of HDF5 than mha writes")
         (root,) = self._unpack("Q", 64)
-        arrays = dict(self._read_group(root, _tree(shapes), ""))
+        arrays = dict(self._read_group(root, ""))
+        for path in sorted(self._wanted):
+            raise ValueError(f"{path} is missing")
         _require(all(end <= start for (_, end), (start, _) in pairwise(sorted(self._blocks))), "two arrays overlap")
         return arrays
 
-    def _read_group(self, address: int, wanted: Tree, path: str) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
+    def _read_group(self, address: int, path: str) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
         messages = self._messages(address, path)
         _require(set(messages) == {SYMBOL_TABLE}, f"{path or '/'} is not a plain group")
-        missing = dict(wanted)
         for name, header in self._entries(*self._unpack("QQ", messages[SYMBOL_TABLE])):
             below = f"{path}/{name.decode(errors='backslashreplace')}".lstrip("/")
-            expected = missing.pop(name, None)
-            if expected is None:
-                raise ValueError(f"holds {below}, which does not belong there")
-            if isinstance(expected, dict):
-                yield from self._read_group(header, expected, below)
+            _require(b"/" not in name and below in self._wanted, f"holds {below}, which does not belong there")
+            self._wanted.remove(below)
+            if below in self._shapes:
+                yield below, self._read_array(header, below)
             else:
-                yield below, self._read_array(header, expected, below)
-        for name in missing:
-            raise ValueError(f"{path}/{name.decode()}".lstrip("/") + " is missing")
+                yield from self._read_group(header, below)
 
     def _entries(self, tree: int, heap: int) -> Iterator[tuple[bytes, int]]:
         signature, version, heap_size, names = self._unpack("4s B 3x Q 8x Q", heap)
@@ -104,7 +102,7 @@ class _Reader:
             else:
                 yield child
 
-    def _read_array(self, address: int, expected: tuple[int, ...], path: str) -> npt.NDArray[np.float32]:
+    def _read_array(self, address: int, path: str) -> npt.NDArray[np.float32]:
         messages = self._messages(address, path)
         _require(set(messages) - {FILL_VALUE} == {DATASPACE, DATATYPE, LAYOUT}, f"{path} is not an array")
         address = messages[DATASPACE]
@@ -112,7 +110,7 @@ class _Reader:
         _require(version == 1 and flags <= 1, f"{path} has no plain shape")
         shape = self._unpack(f"{rank}Q", address + 8)
         _require(not flags or self._unpack(f"{rank}Q", address + 8 + 8 * rank) == shape, f"{path} can grow")
-        _require(shape == expected, f"{path} has the shape {shape}, not {expected}")
+        _require(shape == self._shapes[path], f"{path} has the shape {shape}, not {self._shapes[path]}")
         is_float32 = self._slice(messages[DATATYPE], len(FLOAT32)) == FLOAT32
         _require(is_float32, f"{path} does not hold little-endian float32 numbers")
         version, kind, start, size = self._unpack("BBQQ", messages[LAYOUT])
@@ -150,14 +148,3 @@ class _Reader:
 def _require(holds: bool, problem: str) -> None:
     if not holds:
         raise ValueError(problem)
-
-
-def _tree(shapes: Mapping[str, tuple[int, ...]]) -> Tree:
-    tree: Tree = {}
-    for path, shape in shapes.items():
-        *groups, name = path.encode().split(b"/")
-        node: Any = tree
-        for group in groups:
-            node = node.setdefault(group, {})
-        node[name] = shape
-    return tree

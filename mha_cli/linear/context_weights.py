@@ -28,8 +28,7 @@ from mha_cli.linear.stacking import Stack
 
 EPOCHS = 4
 BATCH_TEXTS = 128
-LEARNING_RATE = 0.03
-"""At the first step; it falls linearly to zero."""
+LEARNING_RATE = 0.03  # at the first step; it falls linearly to zero
 
 Floats = npt.NDArray[np.float32]
 

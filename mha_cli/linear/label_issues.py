@@ -33,8 +33,7 @@ from mha_cli.linear.regularization import choose_regularization
 from mha_cli.linear.stacking import fit_stack, probabilities_of
 from mha_cli.system.callbacks import SILENT, Callbacks
 
-MOST_TOGETHER = 100_000
-"""Texts that are answered by models of each other, at most, since the n-grams of all of them are in memory at once."""
+MOST_TOGETHER = 100_000  # texts that are answered by models of each other, at most, since the n-grams of all of them are in memory at once
 
 Floats = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.int32]

@@ -24,16 +24,12 @@ import tensorflow as tf
 from mha_cli.linear.features import NgramEmbeddings, Ngrams
 
 WIDTH = 64
-LEAST_TEXTS = 3
-"""Texts that an n-gram must occur in to have an embedding."""
-
-SHARPNESS = 12.0
-"""Logit of a cosine of 1."""
+LEAST_TEXTS = 3  # texts that an n-gram must occur in to have an embedding
+SHARPNESS = 12.0  # logit of a cosine of 1
 
 EPOCHS = 3
 BATCH_TEXTS = 64
-LEARNING_RATE = 0.1
-"""At the first step; it falls linearly to zero."""
+LEARNING_RATE = 0.1  # at the first step; it falls linearly to zero
 
 
 def learn_ngram_embeddings(texts: Sequence[Ngrams], seed: int) -> NgramEmbeddings | None:

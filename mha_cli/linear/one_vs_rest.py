@@ -31,11 +31,8 @@ from mha_cli.config.parameters import num_outputs
 from mha_cli.linear.features import NgramEmbeddings
 from mha_cli.system.processor import available_cores
 
-TOLERANCE = 1e-2
-"""Tolerance of the solver; a smaller one changes only digits that do not generalize."""
-
-FOLDS = 5
-"""Folds of the texts; each gets out-of-fold logits from a model of the others."""
+TOLERANCE = 1e-2  # tolerance of the solver; a smaller one changes only digits that do not generalize
+FOLDS = 5  # folds of the texts; each gets out-of-fold logits from a model of the others
 
 Floats = npt.NDArray[np.float32]
 

@@ -13,20 +13,11 @@ import numpy as np
 from mha_cli.linear.one_vs_rest import Examples, Regularization, fit_one_vs_rest
 from mha_cli.linear.stacking import fit_scale
 
-CHOICE_FOLDS = 3
-"""Folds of the texts; two are fitted on, and one is held out."""
-
-ENOUGH = 1_000
-"""Held-out texts that suffice; further folds are skipped."""
-
-STEP = 3.0
-"""Between one C and the next."""
-
-MOST_STEPS = 2
-"""Away from the usual C."""
-
-USUAL_SCALE = 3.3
-"""Mean scale over many data sets, the prior for few texts (`docs/experiments.md`)."""
+CHOICE_FOLDS = 3  # folds of the texts; two are fitted on, and one is held out
+ENOUGH = 1_000  # held-out texts that suffice; further folds are skipped
+STEP = 3.0  # between one C and the next
+MOST_STEPS = 2  # away from the usual C
+USUAL_SCALE = 3.3  # mean scale over many data sets, the prior for few texts (`docs/experiments.md`)
 
 
 def choose_regularization(examples: Examples, seed: int) -> Regularization:

@@ -21,20 +21,11 @@ from scipy.special import log_softmax, softmax
 
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
 
-USUAL_WEIGHTS = (0.2, 0.85)
-"""Mean weights of encoder and linear model over many data sets, the prior for few texts (`docs/experiments.md`)."""
-
-SPREADS = (0.13, 0.15)
-"""Standard deviations, over kinds of data, of both weights around these."""
-
-SHIFT_SPREAD = 0.2
-"""The same of a unit's shift around zero."""
-
-SCALE_SPREAD = 0.5
-"""The same of the weight of an encoder alone around 1, and of a scale's logarithm around zero."""
-
-LARGEST_SCALE = 3.0
-"""Bound of a scale's logarithm."""
+USUAL_WEIGHTS = (0.2, 0.85)  # mean weights of encoder and linear model over many data sets, the prior for few texts (`docs/experiments.md`)
+SPREADS = (0.13, 0.15)  # standard deviations, over kinds of data, of both weights around these
+SHIFT_SPREAD = 0.2  # the same of a unit's shift around zero
+SCALE_SPREAD = 0.5  # the same of the weight of an encoder alone around 1, and of a scale's logarithm around zero
+LARGEST_SCALE = 3.0  # bound of a scale's logarithm
 
 Floats = npt.NDArray[np.float32]
 

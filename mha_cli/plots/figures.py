@@ -23,12 +23,9 @@ if TYPE_CHECKING:
     from mha_cli.tuning.search import TuningSummary
 
 MAX_COLUMNS = 4
-MAX_WIDTH = 24.0
-"""Inches of a picture of many heads or of a long text, so that it still opens."""
-MAX_HEIGHT = 120.0
-"""Inches, likewise."""
-SHOWN_CHARACTERS = 30
-"""Characters of a name that a figure has room for."""
+MAX_WIDTH = 24.0  # inches of a picture of many heads or of a long text, so that it still opens
+MAX_HEIGHT = 120.0  # inches, likewise
+SHOWN_CHARACTERS = 30  # characters of a name that a figure has room for
 
 
 def shuffle_figure(results: list[ShuffleResult]) -> Figure:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.analysis.evaluation import Evaluation, answers_of, evaluation_of
+from mha_cli.analysis.evaluation import Evaluation, answers_of, evaluate
 from mha_cli.analysis.inside.head_scores import HeadReport, score_heads
 from mha_cli.analysis.shuffle import ShuffleResult, compare
 from mha_cli.checkpoint.file import Checkpoint
@@ -22,17 +22,10 @@ from mha_cli.runtime.metrics import confidence_bins
 from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord
 from mha_cli.text.encoding import TextPipeline
 
-MOST_MISTAKES = 10
-"""Wrong answers that are shown."""
-
-MOST_WORDS = 1_000
-"""Words of a text that is explained: every word takes a forward pass over all the others."""
-
-SHOWN_WORDS = 80
-"""Words of a text that are shown."""
-
-SHUFFLES, SHUFFLED_TEXTS = 3, 1_000
-"""Shuffles of every text, and texts in the random part that is shuffled."""
+MOST_MISTAKES = 10  # wrong answers that are shown
+MOST_WORDS = 1_000  # words of a text that is explained: every word takes a forward pass over all the others
+SHOWN_WORDS = 80  # words of a text that are shown
+SHUFFLES, SHUFFLED_TEXTS = 3, 1_000  # shuffles of every text, and texts in the random part that is shuffled
 
 MOST_FOR_HEADS, ANSWERS_FOR_HEADS = 500, 32_000
 """Texts in the random part that is scored without each head, and answers that this may take, so that many heads get fewer texts."""
@@ -101,21 +94,21 @@ def report(
         labelled: texts to score it on.
         word_order: texts whose words are shuffled.
     """
-    probabilities, seconds = answers_of(checkpoint, labelled, callbacks)
-    labels, answers, confidence = labelled.texts.labels, probabilities.argmax(axis=1), probabilities.max(axis=1)
-    wrong = np.flatnonzero(answers != labels)
+    answers = probabilities, _ = answers_of(checkpoint, labelled, callbacks)
+    labels, predicted, confidence = labelled.texts.labels, probabilities.argmax(axis=1), probabilities.max(axis=1)
+    wrong = np.flatnonzero(predicted != labels)
     worst = wrong[np.argsort(-confidence[wrong], kind="stable")][:MOST_MISTAKES]
     mistakes = []
     for number, (row, one) in enumerate(zip(worst, located_texts(data, labelled, worst.tolist()), strict=True), 1):
         callbacks.log(f"explaining mistake {number} of {len(worst)}")
-        mistakes.append(_mistake(checkpoint, one, checkpoint.class_names[answers[row]], float(confidence[row])))
+        mistakes.append(_mistake(checkpoint, one, checkpoint.class_names[predicted[row]], float(confidence[row])))
     (shuffle,) = compare([(name, checkpoint, word_order)], SHUFFLES, SHUFFLED_TEXTS, callbacks=callbacks)
     for_heads = max(1, min(MOST_FOR_HEADS, ANSWERS_FOR_HEADS // sum(checkpoint.config.model.heads)))
     return Report(
         name=name,
         checkpoint=checkpoint,
         history=[*history],
-        evaluation=evaluation_of(checkpoint, labelled, probabilities, seconds),
+        evaluation=evaluate(checkpoint, labelled, answers=answers),
         reliability=confidence_bins(probabilities, labels),
         mistakes=mistakes,
         shuffle=shuffle,

@@ -24,23 +24,15 @@ from mha_cli.system.whole_files import atomic_write
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LONGEST = 2_000
-"""Most characters of one text from outside."""
-
-MATRIX_CLASSES = 15
-"""Classes of the largest confusion matrix on a page; of more, the most frequent confusions are shown."""
-
-TOLD_WORDS = 3
-"""Words that are named as decisive."""
-
-MOST_LOG_ODDS = 3
-"""Change of the log-odds with the deepest shade, as in ``pages/shared.js``; the odds change by a factor of 20."""
+LONGEST = 2_000  # most characters of one text from outside
+MATRIX_CLASSES = 15  # classes of the largest confusion matrix on a page; of more, the most frequent confusions are shown
+TOLD_WORDS = 3  # words that are named as decisive
+MOST_LOG_ODDS = 3  # change of the log-odds with the deepest shade, as in ``pages/shared.js``; the odds change by a factor of 20
 
 COLOURS = ["#0072B2", "#D55E00"]
 """Blue and orange, which the colour-blind tell apart, on white and on black."""
 
-LEGIBLE = 0.7
-"""Part of its width that a figure keeps on the narrowest screen, where it scrolls."""
+LEGIBLE = 0.7  # part of its width that a figure keeps on the narrowest screen, where it scrolls
 
 
 def write_page(report: Report, made_with: Mapping[str, str], again: Sequence[str], path: Path) -> None:

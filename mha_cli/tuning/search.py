@@ -34,14 +34,9 @@ from mha_cli.tuning.study import QUARTERS, Study, Trial
 
 BEST = "best.yaml"
 
-KEPT_LINEAR = 3
-"""Linear models that are kept for further trials: a table may have a hundred megabytes."""
-
-FIRST_AT_RANDOM = 6
-"""Random trials before earlier results choose the next one."""
-
-LEAST_TRIALS = 10
-"""Trials that the importance of settings needs."""
+KEPT_LINEAR = 3  # linear models that are kept for further trials: a table may have a hundred megabytes
+FIRST_AT_RANDOM = 6  # random trials before earlier results choose the next one
+LEAST_TRIALS = 10  # trials that the importance of settings needs
 
 
 @dataclass(frozen=True)

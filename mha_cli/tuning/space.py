@@ -15,17 +15,13 @@ from mha_cli.errors import MhaError, need, printable
 
 FORM = "write for example --search training.learning_rate=0.001..0.01 or --search model.embed_dim=32,64,128"
 
-BY_MAGNITUDE = 10
-"""A range whose end is this many times its beginning is searched on a logarithmic scale."""
-
-SEARCHED = ("model", "linear", "training")
-"""Sections whose settings can be searched: the texts are read once for all trials."""
+BY_MAGNITUDE = 10  # a range whose end is this many times its beginning is searched on a logarithmic scale
+SEARCHED = ("model", "linear", "training")  # sections whose settings can be searched: the texts are read once for all trials
 
 NOT_SEARCHED = ("refit_linear", "ngram_embeddings", "distill_linear", "keep_linear", "finetune_epochs")
 """Settings of training that stay as they are: they choose the texts to learn from, and go together."""
 
-LEAST_SHARE = 0.2
-"""Share of the texts that trials are judged by, at least: on few, the best of many is the luckiest."""
+LEAST_SHARE = 0.2  # share of the texts that trials are judged by, at least: on few, the best of many is the luckiest
 
 Space = dict[str, Any]
 """A distribution for every setting, by its name with the section."""

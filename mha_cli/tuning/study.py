@@ -21,8 +21,7 @@ from mha_cli.system.whole_files import atomic_write
 
 STUDY = "study.json"
 
-QUARTERS = 4
-"""Parts of a trial after which it is compared with others, however many epochs it has."""
+QUARTERS = 4  # parts of a trial after which it is compared with others, however many epochs it has
 
 
 @dataclass(frozen=True)
