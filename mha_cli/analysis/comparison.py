@@ -41,28 +41,18 @@ class ModelScore:
 
 @dataclass(frozen=True)
 class Difference:
-    """A model against the first one.
-
-    Args:
-        accuracy, macro_f1: its figure minus the first one's, in [-1, 1].
-        accuracy_interval, macro_f1_interval: 95 % intervals of the differences (paired bootstrap).
-        only_this_right: texts that only this one of the two answers rightly.
-        only_first_right: texts that only the first one answers rightly.
-        same_answers: share of the texts to which both give the same class, in [0, 1].
-        p_value: probability of so uneven a split of these texts if both were equally good (McNemar, exact; of several models, Holm's).
-        verdict: the same in words.
-    """
+    """A model against the first one."""
 
     name: str
-    accuracy: float
-    accuracy_interval: tuple[float, float]
+    accuracy: float  # its own minus the first one's, in [-1, 1], as is the macro F1
+    accuracy_interval: tuple[float, float]  # 95 % interval of the difference (paired bootstrap), likewise
     macro_f1: float
     macro_f1_interval: tuple[float, float]
-    only_this_right: int
-    only_first_right: int
-    same_answers: float
-    p_value: float
-    verdict: str
+    only_this_right: int  # texts that only this one of the two answers rightly
+    only_first_right: int  # texts that only the first one answers rightly
+    same_answers: float  # share of the texts to which both give the same class, in [0, 1]
+    p_value: float  # of so uneven a split of these texts if both were equally good (McNemar, exact; of several models, Holm's)
+    verdict: str  # the same in words
 
 
 @dataclass(frozen=True)

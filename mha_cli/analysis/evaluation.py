@@ -59,48 +59,28 @@ class Range:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The figures of a checkpoint.
+    """The figures of a checkpoint."""
 
-    Args:
-        data: source in words.
-        num_truncated: texts that were cut to the model's length.
-        unknown_share: share of the tokens read that the vocabulary lacks, in [0, 1].
-        accuracy_interval: 95 % confidence interval of the accuracy (Wilson).
-        top_3_accuracy: share of texts whose class is among the three most probable ones; None for fewer than six classes.
-        macro_f1: mean F1 of the classes, in [0, 1]; a class that neither occurs nor is answered is left out.
-        weighted_f1: the same mean, weighted by the texts of each class.
-        loss: mean cross-entropy, in nats.
-        roc_auc: area under the ROC curve, in [0, 1]; for more than two classes the mean over one-against-rest; None where a
-            class does not occur.
-        calibration_error: mean gap between confidence and accuracy over 15 equal bins, in [0, 1] (Guo et al. 2017, eq. 3).
-        confusion: counts; rows are true classes, columns predicted ones.
-        confusions: most frequent confusions, ``MOST_CONFUSIONS`` at most.
-        thresholds: figures of the classes' thresholds, chosen here or of the checkpoint; empty without any.
-        by_probability: accuracy by the answer's probability.
-        by_length: accuracy by the tokens that the model reads, in quarters of the longest that it can read.
-        seconds: time for the forward passes.
-    """
-
-    data: str
+    data: str  # source in words
     split: str
     num_texts: int
-    num_truncated: int
-    unknown_share: float
+    num_truncated: int  # texts that were cut to the model's length
+    unknown_share: float  # share of the tokens read that the vocabulary lacks, in [0, 1]
     accuracy: float
-    accuracy_interval: tuple[float, float]
-    top_3_accuracy: float | None
-    macro_f1: float
-    weighted_f1: float
-    loss: float
-    roc_auc: float | None
-    calibration_error: float
+    accuracy_interval: tuple[float, float]  # 95 % confidence interval of the accuracy (Wilson)
+    top_3_accuracy: float | None  # share of texts whose class is among the three most probable ones; None for fewer than six classes
+    macro_f1: float  # mean F1 of the classes, in [0, 1]; a class that neither occurs nor is answered is left out
+    weighted_f1: float  # the same mean, weighted by the texts of each class
+    loss: float  # mean cross-entropy, in nats
+    roc_auc: float | None  # in [0, 1]; the mean over one-against-rest for more than two classes; None where a class does not occur
+    calibration_error: float  # mean gap between confidence and accuracy over 15 equal bins, in [0, 1] (Guo et al. 2017, eq. 3)
     classes: list[ClassScore]
-    confusion: list[list[int]]
-    confusions: list[Confusion]
-    thresholds: list[ThresholdScore]
-    by_probability: list[Range]
-    by_length: list[Range]
-    seconds: float
+    confusion: list[list[int]]  # counts; rows are true classes, columns predicted ones
+    confusions: list[Confusion]  # most frequent confusions, ``MOST_CONFUSIONS`` at most
+    thresholds: list[ThresholdScore]  # figures of the classes' thresholds, chosen here or of the checkpoint; empty without any
+    by_probability: list[Range]  # accuracy by the answer's probability
+    by_length: list[Range]  # accuracy by the tokens that the model reads, in quarters of the longest that it can read
+    seconds: float  # time for the forward passes
 
 
 def answers_of(checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callbacks = SILENT) -> tuple[Floats, float]:

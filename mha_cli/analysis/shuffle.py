@@ -25,31 +25,21 @@ ROUNDING = 1e-5  # largest change of a probability that the order of float32 add
 
 @dataclass(frozen=True)
 class ShuffleResult:
-    """One model, in order and shuffled.
-
-    Args:
-        accuracy: accuracy in order, in [0, 1].
-        shuffled_accuracies: accuracy of each shuffle, in [0, 1].
-        shuffled_spread: standard deviation of these (n - 1); 0 for one shuffle.
-        flip_share: mean share of answers that a shuffle changes, in [0, 1].
-        largest_change: largest difference of any class probability of any text in any shuffle.
-        reads_order: whether the probabilities move by more than rounding.
-        verdict: the same in words.
-    """
+    """One model, in order and shuffled."""
 
     name: str
     positions: Literal["learned", "sinusoidal", "none"]
     data: str
     split: str
     num_texts: int
-    accuracy: float
-    shuffled_accuracies: list[float]
+    accuracy: float  # accuracy in order, in [0, 1]
+    shuffled_accuracies: list[float]  # accuracy of each shuffle, in [0, 1]
     shuffled_mean: float
-    shuffled_spread: float
-    flip_share: float
-    largest_change: float
-    reads_order: bool
-    verdict: str
+    shuffled_spread: float  # standard deviation of these (n - 1); 0 for one shuffle
+    flip_share: float  # mean share of answers that a shuffle changes, in [0, 1]
+    largest_change: float  # largest difference of any class probability of any text in any shuffle
+    reads_order: bool  # whether the probabilities move by more than rounding
+    verdict: str  # the same in words
 
 
 def train_and_compare(

@@ -21,28 +21,17 @@ Labels = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class ThresholdScore:
-    """The figures of a class's threshold on some texts.
-
-    Args:
-        threshold: probability in [0, 1] that an answer needs.
-        reached: whether the target is reached; None for a threshold that was not chosen on these texts.
-        num_answers: texts with this class as their answer.
-        num_right: right ones of these.
-        num_texts: texts of this class.
-        precision: share of right answers, in [0, 1]; None without answers.
-        recall: share of the texts of this class that are found, in [0, 1]; None without such texts.
-        precision_interval, recall_interval: 95 % confidence intervals (Wilson).
-    """
+    """The figures of a class's threshold on some texts."""
 
     name: str
-    threshold: float
-    reached: bool | None
-    num_answers: int
-    num_right: int
-    num_texts: int
-    precision: float | None
-    precision_interval: tuple[float, float] | None
-    recall: float | None
+    threshold: float  # probability in [0, 1] that an answer needs
+    reached: bool | None  # whether the target is reached; None for a threshold that was not chosen on these texts
+    num_answers: int  # texts with this class as their answer
+    num_right: int  # right ones of these
+    num_texts: int  # texts of this class
+    precision: float | None  # share of right answers, in [0, 1]; None without answers
+    precision_interval: tuple[float, float] | None  # 95 % confidence interval (Wilson), as that of the recall
+    recall: float | None  # share of the texts of this class that are found, in [0, 1]; None without such texts
     recall_interval: tuple[float, float] | None
 
 

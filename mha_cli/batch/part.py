@@ -44,20 +44,14 @@ class ShardFault(MhaError):
 
 @dataclass(frozen=True)
 class Job:
-    """What is the same for all shards.
-
-    Args:
-        model_sha256: hash of the checkpoint's file.
-        text_column: column or key of the text; None takes that of the training data.
-        workers: processes that compute one shard; 1 is this one alone.
-    """
+    """What is the same for all shards."""
 
     classifier: Classifier
-    model_sha256: str
+    model_sha256: str  # hash of the checkpoint's file
     output: Folder
     part_format: PartFormat = "jsonl"
-    text_column: str | None = None
-    workers: int = 1
+    text_column: str | None = None  # column or key of the text; None takes that of the training data
+    workers: int = 1  # processes that compute one shard; 1 is this one alone
     dialect: Dialect = USUAL
 
     @property

@@ -14,17 +14,11 @@ SMALLEST_NORM = 1e-6  # a text without a token has n-gram weights of norm zero; 
 
 
 class Parameter(NamedTuple):
-    """One weight.
+    """One weight."""
 
-    Args:
-        path: Keras's variable path, for example ``encoder_0/attention/query_kernel``.
-        hdf5_path: path inside ``model.weights.h5``, as Keras 3 has it.
-        shape: size of each axis.
-    """
-
-    path: str
-    hdf5_path: str
-    shape: tuple[int, ...]
+    path: str  # Keras's variable path, for example ``encoder_0/attention/query_kernel``
+    hdf5_path: str  # path inside ``model.weights.h5``, as Keras 3 has it
+    shape: tuple[int, ...]  # size of each axis
 
 
 def parameter_table(config: Config, vocabulary_size: int, num_classes: int) -> list[Parameter]:

@@ -19,17 +19,11 @@ MAX_DEPTH = 20
 
 @dataclass
 class YamlDocument:
-    """The value of a YAML text, with the line of every key.
+    """The value of a YAML text, with the line of every key."""
 
-    Args:
-        value: plain dicts, lists and scalars.
-        name: file name, for messages.
-        lines: line (from 1) of every key, by its path of keys.
-    """
-
-    value: Any
-    name: str
-    lines: dict[tuple[str, ...], int] = field(default_factory=dict)
+    value: Any  # plain dicts, lists and scalars
+    name: str  # file name, for messages
+    lines: dict[tuple[str, ...], int] = field(default_factory=dict)  # line (from 1) of every key, by its path of keys
 
     def location(self, keys: tuple[str, ...]) -> str:
         """``name:line`` of the nearest key in the text."""

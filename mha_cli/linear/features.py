@@ -23,17 +23,11 @@ CHUNK_TEXTS = 2_000
 
 @dataclass(frozen=True)
 class Ngrams:
-    """The distinct n-grams of texts.
+    """The distinct n-grams of texts."""
 
-    Args:
-        buckets: buckets of the n-grams, int32 (E,).
-        tokens: last token of the last occurrence of each n-gram, counted over all texts, int64 (E,).
-        offsets: int64 (N + 1,); text i has the n-grams ``offsets[i]:offsets[i + 1]``.
-    """
-
-    buckets: npt.NDArray[np.int32]
-    tokens: npt.NDArray[np.int64]
-    offsets: npt.NDArray[np.int64]
+    buckets: npt.NDArray[np.int32]  # int32 (E,)
+    tokens: npt.NDArray[np.int64]  # last token of the last occurrence of each n-gram, counted over all texts, int64 (E,)
+    offsets: npt.NDArray[np.int64]  # int64 (N + 1,); text i has the n-grams ``offsets[i]:offsets[i + 1]``
 
 
 class NgramEmbeddings(NamedTuple):

@@ -37,19 +37,12 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class LinearModel:
-    """The weights of the layer `linear`, and the bias that the classifier adds.
+    """The weights of the layer `linear`, and the bias that the classifier adds."""
 
-    Args:
-        table: logits of the n-grams, (R, U); one unit per class, or one for the second of two classes.
-        bias: logits of every text, (U,).
-        context_weights: how much n-grams count near a word, (W, K); None without windows.
-        regularization: regularization of the table, where it is known.
-    """
-
-    table: Floats
-    bias: Floats
-    context_weights: Floats | None
-    regularization: Regularization | None = None
+    table: Floats  # logits of the n-grams, (R, U); one unit per class, or one for the second of two classes
+    bias: Floats  # logits of every text, (U,)
+    context_weights: Floats | None  # how much n-grams count near a word, (W, K); None without windows
+    regularization: Regularization | None = None  # regularization of the table, where it is known
 
 
 def fit_linear_model(config: Config, data: PreparedData, log: Callable[[str], None]) -> LinearModel:

@@ -41,42 +41,27 @@ Ids = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class LabelIssue:
-    """A text whose label may be wrong.
+    """A text whose label may be wrong."""
 
-    Args:
-        file: path of its file; of a source without files, its name and split.
-        line: first line in the file, in Parquet the row, without files the number of the text; None for a file that is the text.
-        label: its class in the data, of which ``probability`` is the probability.
-        suggested: most probable other class.
-        contradicted: whether the confident joint counts the label as wrong; see the function ``contradicted``.
-    """
-
-    file: str
-    line: int | None
-    label: str
+    file: str  # path of its file; of a source without files, its name and split
+    line: int | None  # first line in the file; in Parquet the row, without files the text's number; None for a file that is the text
+    label: str  # its class in the data, of which ``probability`` is the probability
     probability: float
-    suggested: str
+    suggested: str  # most probable other class
     suggested_probability: float
-    contradicted: bool
+    contradicted: bool  # whether the confident joint counts the label as wrong; see the function ``contradicted``
     text: str
 
 
 @dataclass(frozen=True)
 class LabelIssueReport:
-    """The labels of the training data that are most likely wrong.
-
-    Args:
-        data: source in words.
-        accuracy: out-of-fold accuracy.
-        num_contradicted: contradicted labels of all texts; if the model is often wrong, most of them are right.
-        label_issues: the requested number of issues, the most likely first.
-    """
+    """The labels of the training data that are most likely wrong."""
 
     data: str
     num_texts: int
-    accuracy: float
-    num_contradicted: int
-    label_issues: list[LabelIssue]
+    accuracy: float  # out of fold
+    num_contradicted: int  # contradicted labels of all texts; if the model is often wrong, most of them are right
+    label_issues: list[LabelIssue]  # the requested number of issues, the most likely first
 
 
 def find_label_issues(config: Config, most: int, by_options: bool = False, callbacks: Callbacks = SILENT) -> LabelIssueReport:

@@ -39,21 +39,13 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Examples:
-    """What a linear model is fitted on.
+    """What a linear model is fitted on."""
 
-    Args:
-        features: sparse (N, R), from ``features.text_features``.
-        labels: class ids, (N,).
-        num_classes: number of classes, C.
-        weights: weight of each text's loss, (N,).
-        embeddings: n-gram embeddings; with them, the model also reads their sum over a text.
-    """
-
-    features: Any
-    labels: npt.NDArray[np.int32]
-    num_classes: int
-    weights: Floats
-    embeddings: NgramEmbeddings | None = None
+    features: Any  # sparse (N, R), from ``features.text_features``
+    labels: npt.NDArray[np.int32]  # class ids, (N,)
+    num_classes: int  # C
+    weights: Floats  # weight of each text's loss, (N,)
+    embeddings: NgramEmbeddings | None = None  # with them, the model also reads their sum over a text
 
     def at(self, rows: npt.NDArray[np.bool_]) -> Examples:
         """The texts of some rows."""
@@ -73,15 +65,10 @@ class Coefficients(NamedTuple):
 
 
 class Regularization(NamedTuple):
-    """Regularization of the solver, and scale of its output; see ``choose_regularization``.
+    """Regularization of the solver, and scale of its output; see ``choose_regularization``."""
 
-    Args:
-        c: inverse strength, C of scikit-learn, for texts whose root mean square norm is 1.
-        scale: logit of the solver's margin of 1.
-    """
-
-    c: float
-    scale: float
+    c: float  # inverse strength, C of scikit-learn, for texts whose root mean square norm is 1
+    scale: float  # logit of the solver's margin of 1
 
 
 def fit_one_vs_rest(examples: Examples, regularization: Regularization) -> Coefficients:

@@ -32,17 +32,11 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Stack:
-    """logits = encoder_weight · encoder's logits + linear_weight · linear logits + bias.
+    """logits = encoder_weight · encoder's logits + linear_weight · linear logits + bias."""
 
-    Args:
-        encoder_weight: factor of the encoder's logits, one for all units.
-        linear_weight: factor of the linear model's logits, one for all units.
-        bias: shift of each unit, (U,).
-    """
-
-    encoder_weight: float
-    linear_weight: float
-    bias: Floats
+    encoder_weight: float  # factor of the encoder's logits, one for all units
+    linear_weight: float  # factor of the linear model's logits, one for all units
+    bias: Floats  # shift of each unit, (U,)
 
     def logits(self, encoder_logits: Any, linear_logits: Any = 0.0) -> Any:
         """Logits of both together, (N, U)."""

@@ -33,49 +33,31 @@ MOST_FOR_HEADS, ANSWERS_FOR_HEADS = 500, 32_000
 
 @dataclass(frozen=True)
 class Mistake:
-    """A wrong answer.
+    """A wrong answer."""
 
-    Args:
-        place: file, or source and split, and the line or the number of the text in it.
-        true: class of the text.
-        probability: probability of the answer, in [0, 1].
-        words: consecutive words to show: all that the model reads, or of a longer text those that decide most.
-        falls: fall of the answer's probability when a word is left out, for each word; None for a text that is too long to explain.
-        num_before, num_after: words that the model reads before and after these.
-    """
-
-    place: str
-    true: str
+    place: str  # file, or source and split, and the line or the number of the text in it
+    true: str  # class of the text
     answer: str
-    probability: float
-    words: list[str]
-    falls: list[float] | None
-    num_before: int
-    num_after: int
+    probability: float  # probability of the answer, in [0, 1]
+    words: list[str]  # consecutive words to show: all that the model reads, or of a longer text those that decide most
+    falls: list[float] | None  # fall of the answer's probability without each word; None for a text that is too long to explain
+    num_before: int  # words that the model reads before these
+    num_after: int  # and after them
 
 
 @dataclass(frozen=True)
 class Report:
-    """The contents of a report.
+    """The contents of a report."""
 
-    Args:
-        name: name of the run, or of the file.
-        history: epochs of the training; empty if unknown.
-        reliability: answers by their probability, from ``confidence_bins``.
-        mistakes: wrong answers, the most confident first.
-        shuffle, heads: word-order test and importance of every head, each on a random part.
-        caveat: reason why the figures may be optimistic, or empty.
-    """
-
-    name: str
+    name: str  # name of the run, or of the file
     checkpoint: Checkpoint
-    history: list[EpochRecord]
+    history: list[EpochRecord]  # epochs of the training; empty if unknown
     evaluation: Evaluation
-    reliability: npt.NDArray[np.float64]
-    mistakes: list[Mistake]
-    shuffle: ShuffleResult
-    heads: HeadReport
-    caveat: str = ""
+    reliability: npt.NDArray[np.float64]  # answers by their probability, from ``confidence_bins``
+    mistakes: list[Mistake]  # wrong answers, the most confident first
+    shuffle: ShuffleResult  # word-order test on a random part
+    heads: HeadReport  # importance of every head, on a random part
+    caveat: str = ""  # reason why the figures may be optimistic, or empty
 
 
 def report(

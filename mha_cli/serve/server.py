@@ -42,20 +42,12 @@ def most_connections() -> int:
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of all clients together, and of a request.
+    """Limits of all clients together, and of a request."""
 
-    Args:
-        connections: open connections; beyond these, the oldest one that waits for no answer is closed.
-        waiting: requests that wait for their body or answer; at most half of the connections, so that the health check always gets one.
-        answer_seconds: seconds from the end of the body to the end of the answer.
-        body_seconds: seconds until the body is there.
-        body_bytes: bytes of the body.
-    """
-
-    connections: int = field(default_factory=most_connections)
-    waiting: int = 128
-    answer_seconds: float = 30.0
-    body_seconds: float = 10.0
+    connections: int = field(default_factory=most_connections)  # beyond these, the oldest one that waits for no answer is closed
+    waiting: int = 128  # requests without an answer; at most half of the connections: the health check gets the others
+    answer_seconds: float = 30.0  # from the end of the body to the end of the answer
+    body_seconds: float = 10.0  # until the body is there
     body_bytes: int = 1_000_000
 
 

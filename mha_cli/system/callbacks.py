@@ -8,49 +8,31 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class StepProgress:
-    """The progress of an epoch.
+    """The progress of an epoch."""
 
-    Args:
-        epoch: number of the epoch, from 1.
-        step: steps done in this epoch, of ``steps``.
-        loss: mean over the texts of this epoch so far, as is the accuracy, with dropout active.
-        done: share of the texts of all epochs, in [0, 1].
-        texts_per_second: rate since training began, or went on; None at the first step, which takes longer than all others.
-        seconds_left: time to the end of the last epoch at this rate, without scoring and early stopping.
-    """
-
-    epoch: int
+    epoch: int  # number of the epoch, from 1
     epochs: int
-    step: int
+    step: int  # steps done in this epoch, of ``steps``
     steps: int
-    loss: float
+    loss: float  # mean over the texts of this epoch so far, as is the accuracy, with dropout active
     accuracy: float
-    done: float
-    texts_per_second: float | None
-    seconds_left: float | None
+    done: float  # share of the texts of all epochs, in [0, 1]
+    texts_per_second: float | None  # rate since training began, or went on; None at the first step, the slowest
+    seconds_left: float | None  # time to the end of the last epoch at this rate, without scoring and early stopping
 
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """The figures of an epoch; a line of ``history.jsonl``.
-
-    Args:
-        train_loss: mean over the epoch, with dropout, label smoothing and the weights of the classes.
-        train_accuracy: mean likewise, in [0, 1].
-        validation_loss: mean cross-entropy of what would be kept of the epoch, in nats.
-        validation_accuracy: share of right answers of the same, in [0, 1].
-        seconds: time for the training steps, without scoring.
-        best: True if this epoch is the best so far by ``training.monitor``; with ``last`` only the last one is.
-    """
+    """The figures of an epoch; a line of ``history.jsonl``."""
 
     epoch: int
-    train_loss: float
-    train_accuracy: float
-    validation_loss: float
-    validation_accuracy: float
-    seconds: float
+    train_loss: float  # mean over the epoch, with dropout, label smoothing and the weights of the classes
+    train_accuracy: float  # mean likewise, in [0, 1]
+    validation_loss: float  # mean cross-entropy of what would be kept of the epoch, in nats
+    validation_accuracy: float  # share of right answers of the same, in [0, 1]
+    seconds: float  # time for the training steps, without scoring
     texts_per_second: float
-    best: bool
+    best: bool  # True if this epoch is the best so far by ``training.monitor``; with ``last`` only the last one is
 
     def __str__(self) -> str:
         """The figures in one line."""
@@ -63,20 +45,14 @@ class EpochRecord:
 
 @dataclass(frozen=True)
 class Callbacks:
-    """Functions that a long run calls as it goes on; the defaults do nothing.
-
-    Args:
-        note: function of a line to be kept in view.
-        on_texts: function of the number of texts scored so far and of the number of all.
-        stop: function called after every training step; True ends the run with KeyboardInterrupt when its state is saved.
-    """
+    """Functions that a long run calls as it goes on; the defaults do nothing."""
 
     log: Callable[[str], None] = lambda _: None
-    note: Callable[[str], None] = lambda _: None
+    note: Callable[[str], None] = lambda _: None  # a line to be kept in view
     on_step: Callable[[StepProgress], None] = lambda _: None
     on_epoch: Callable[[EpochRecord], None] = lambda _: None
-    on_texts: Callable[[int, int], None] = lambda _done, _total: None
-    stop: Callable[[], bool] = lambda: False
+    on_texts: Callable[[int, int], None] = lambda _done, _total: None  # texts scored so far, and all
+    stop: Callable[[], bool] = lambda: False  # asked after each step; True ends the run with KeyboardInterrupt, its state saved
 
 
 SILENT = Callbacks()

@@ -35,23 +35,15 @@ def blocks(number: int, bytes_each: int) -> Iterator[slice]:
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """What decides how much memory a forward pass takes.
-
-    Args:
-        name: name of the model, for messages.
-        in_blocks: True where NumPy computes it, and not TensorFlow.
-        gradient: True where what every block of the encoder computes is kept for a gradient.
-        characters: characters of a token that subwords are read from; 0 for none.
-        linear: settings of the linear model beside the encoder; None for none.
-    """
+    """What decides how much memory a forward pass takes."""
 
     model: ModelConfig
     num_classes: int
-    name: str = "this model"
-    in_blocks: bool = False
-    gradient: bool = False
-    characters: int = 0
-    linear: LinearConfig | None = None
+    name: str = "this model"  # for messages
+    in_blocks: bool = False  # True where NumPy computes it, and not TensorFlow
+    gradient: bool = False  # True where what every block of the encoder computes is kept for a gradient
+    characters: int = 0  # characters of a token that subwords are read from; 0 for none
+    linear: LinearConfig | None = None  # settings of the linear model beside the encoder; None for none
 
     def at_once(self) -> MemoryEstimate:
         """The same where attention is computed all at once, whatever implementation the settings name, as other programs compute it."""

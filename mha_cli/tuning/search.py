@@ -41,28 +41,17 @@ LEAST_TRIALS = 10  # trials that the importance of settings needs
 
 @dataclass(frozen=True)
 class TuningSummary:
-    """How a search ended.
+    """How a search ended."""
 
-    Args:
-        config: file of the best settings.
-        recipe: first trial, which is the recipe as it is.
-        best: trial of the lowest validation loss.
-        standard_error: standard error of its accuracy, from the number of texts.
-        num_validation: texts that trials were judged by.
-        seconds: time of all trials.
-        importance: share of the differences between trials that a setting makes, by its name, the largest first; empty for few trials.
-        training: training of the best settings; None if no trial beat the recipe, or they were trained before.
-    """
-
-    config: Path
-    recipe: Trial
-    best: Trial
-    standard_error: float
-    num_validation: int
-    seconds: float
-    importance: dict[str, float]
+    config: Path  # file of the best settings
+    recipe: Trial  # first trial, which is the recipe as it is
+    best: Trial  # trial of the lowest validation loss
+    standard_error: float  # standard error of its accuracy, from the number of texts
+    num_validation: int  # texts that trials were judged by
+    seconds: float  # time of all trials
+    importance: dict[str, float]  # each setting's share of the differences between trials, the largest first; empty for few trials
     trials: list[Trial]
-    training: TrainingSummary | None
+    training: TrainingSummary | None  # None if no trial beat the recipe, or they were trained before
 
 
 def tune(config: Config, study: Study, space: Space, data: PreparedData, callbacks: Callbacks = SILENT) -> TuningSummary:

@@ -26,24 +26,15 @@ QUARTERS = 4  # parts of a trial after which it is compared with others, however
 
 @dataclass(frozen=True)
 class Trial:
-    """A trial.
+    """A trial."""
 
-    Args:
-        number: number from 0; an interrupted trial gets none.
-        stopped: True if it was not trained to its end.
-        loss: validation loss of the epoch that it would keep, or of the last one, in nats; None if it could not be trained.
-        accuracy: validation accuracy of the same epoch, in [0, 1].
-        settings: settings that were searched.
-        reached: validation loss after each quarter of its epochs.
-    """
-
-    number: int
-    stopped: bool
-    loss: FiniteFloat | None
-    accuracy: Annotated[float, Field(ge=0, le=1)] | None
+    number: int  # number from 0; an interrupted trial gets none
+    stopped: bool  # True if it was not trained to its end
+    loss: FiniteFloat | None  # in nats, of the epoch that it would keep, or of the last one; None if it could not be trained
+    accuracy: Annotated[float, Field(ge=0, le=1)] | None  # validation accuracy of the same epoch, in [0, 1]
     seconds: Annotated[FiniteFloat, Field(ge=0)]
-    settings: dict[str, Any]
-    reached: dict[Annotated[int, Field(ge=1, le=QUARTERS)], FiniteFloat]
+    settings: dict[str, Any]  # settings that were searched
+    reached: dict[Annotated[int, Field(ge=1, le=QUARTERS)], FiniteFloat]  # validation loss after each quarter of its epochs
 
     def __post_init__(self) -> None:
         """Refuse a whole trial without figures."""
@@ -57,19 +48,12 @@ class Trial:
 
 
 class Study(BaseModel):
-    """The trials of a run directory, as its file holds them, and the budget of this call; get one with ``held_study``.
+    """The trials of a run directory, as its file holds them, and the budget of this call; get one with ``held_study``."""
 
-    Args:
-        given: config and search of the first call.
-        texts: digest of the texts that trials are judged by; empty before the first trial.
-        exhausted: whether every combination of settings has been tried.
-        trials: trials that ended or were stopped early, in order.
-    """
-
-    given: dict[str, Any]
-    texts: str = ""
-    exhausted: bool = False
-    trials: list[Trial] = []
+    given: dict[str, Any]  # config and search of the first call
+    texts: str = ""  # digest of the texts that trials are judged by; empty before the first trial
+    exhausted: bool = False  # whether every combination of settings has been tried
+    trials: list[Trial] = []  # trials that ended or were stopped early, in order
     _output: RunDirectory = PrivateAttr()
     _seconds: float = PrivateAttr()
     _most_trials: float = PrivateAttr()

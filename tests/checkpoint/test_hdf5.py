@@ -85,3 +85,9 @@ def test_every_byte_that_matters() -> None:
                 assert shapes(read_arrays(damaged, shapes(SMALL))) == shapes(SMALL)
             except ValueError as error:
                 assert type(error) is ValueError
+
+
+def test_a_name_with_a_slash_is_no_path() -> None:
+    data = bytearray(written(drawn(["a_0"])).replace(b"a_0", b"a/0"))
+    with pytest.raises(ValueError, match=r"^holds a/0, which does not belong there$"):
+        read_arrays(data, {"a/0": (2, 3)})
