@@ -71,9 +71,10 @@ def atomic_replace(path: Path, earlier: os.stat_result | None = None) -> Iterato
     leaves its temporary file behind, until somebody locks the folder.
     The new file gets the mode and the owner of the earlier one whose status is given.
     """
-    temporary, in_place = None, False
+    temporary = path.parent / f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}{TEMPORARY_SUFFIX}"
+    in_place = False
     try:
-        descriptor, temporary = tempfile.mkstemp(TEMPORARY_SUFFIX, TEMPORARY_PREFIX, path.parent)
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600 if earlier else 0o666)
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
@@ -81,7 +82,7 @@ def atomic_replace(path: Path, earlier: os.stat_result | None = None) -> Iterato
             if earlier is not None:
                 with suppress(OSError):  # only root may give a file away
                     os.chown(temporary, earlier.st_uid, earlier.st_gid)
-            os.chmod(temporary, 0o666 & ~_umask() if earlier is None else earlier.st_mode & 0o777)
+                os.chmod(temporary, earlier.st_mode & 0o777)
             os.replace(temporary, path)
             in_place = True
         _sync(path.parent)
@@ -93,7 +94,7 @@ def atomic_replace(path: Path, earlier: os.stat_result | None = None) -> Iterato
         hint = "the earlier file, if any, is unchanged" if failed else "choose a folder that exists and can be written to"
         raise _unwritable(path, error, hint) from None
     finally:
-        if temporary is not None and not in_place:
+        if not in_place:
             with suppress(OSError):
                 os.unlink(temporary)
 
@@ -188,12 +189,6 @@ def _is_there(descriptor: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(descriptor), os.lstat(path))
     except FileNotFoundError:
         return False
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _sync(path: Path) -> None:
