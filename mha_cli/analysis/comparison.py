@@ -67,12 +67,7 @@ class Comparison:
 
 
 def compare_models(models: Sequence[tuple[str, Checkpoint, LabelledTexts]], seed: int = 0, callbacks: Callbacks = SILENT) -> Comparison:
-    """Score two models or more on the same texts, and compare each with the first; the order of their classes may differ.
-
-    Args:
-        models: name, checkpoint and labelled texts of each.
-        seed: seed of the bootstrap.
-    """
+    """Score two models or more on the same texts, and compare each with the first; the order of their classes may differ."""
     first_name, first, labelled = models[0]
     labels, answers, scores = labelled.texts.labels, [], []
     for name, checkpoint, given in models:

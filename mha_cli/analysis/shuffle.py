@@ -84,11 +84,7 @@ def compare(
 ) -> list[ShuffleResult]:
     """Score models on texts in order, and over permutations of the words that they read.
 
-    Args:
-        models: name, checkpoint and labelled texts of each.
-        num_shuffles: permutations of every text.
-        max_texts: size of the random part to score; None for all.
-        seed: seed of the permutations and of the part.
+    With ``max_texts``, a random part of that size is scored; ``seed`` draws it, and the permutations.
     """
     results = []
     for name, checkpoint, labelled in models:

@@ -41,11 +41,7 @@ def find_thresholds(
     """The smallest threshold of each class with a precision of ``share`` at least, or the largest with such a recall.
 
     Where no threshold reaches it, it is 1 for a precision, so that next to nothing is answered, and 0 for a recall.
-
-    Args:
-        probabilities: probabilities of all classes, (N, C).
-        labels: class ids, (N,).
-        class_names: names in the order of their ids.
+    ``probabilities`` are those of all classes, (N, C); ``labels`` are class ids, (N,).
     """
     predicted, found, reached = probabilities.argmax(axis=1), dict[str, float](), dict[str, bool]()
     for class_id, name in enumerate(class_names):

@@ -20,7 +20,6 @@ from mha_cli.system.whole_files import atomic_replace, locked
 
 OBJECT_STORES = {"s3", "gcs", "abfs"}  # pyarrow's file systems in which a file appears only when it is complete
 REQUEST_BYTES = 1 << 23  # bytes per request: each request to an object store takes time and costs money
-SMALL_BYTES = 1 << 20  # more than a manifest has
 _SECRETS = re.compile(r"(?<=://)[^/@]*@|\?.*")  # parts of a URI that are never shown: passwords and settings
 _WILD = re.compile(r"(\*\*/|\*\*|\*|\[[^]]+\])")
 _EXPRESSIONS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
@@ -188,11 +187,6 @@ class Folder:
         """The path of a file in it."""
         return f"{self._path}/{name}"
 
-    def read(self, name: str) -> bytes:
-        """The content of a small file in it, ``SMALL_BYTES`` at most."""
-        with self.files.open(self / name) as file:
-            return file.read(SMALL_BYTES)
-
 
 def files_of(given: str) -> tuple[Files, str]:
     """The file system of a path or URI, and the path or pattern in it."""
@@ -214,7 +208,6 @@ def files_of(given: str) -> tuple[Files, str]:
 
 @contextmanager
 def _shown_faults(name: str, hint: str = "check name, region, credentials and network", code: int = EXIT_FAILURE) -> Iterator[None]:
-    """Say in a line what a file system, or pyarrow, does not like."""
     try:
         yield
     # pyarrow's own are of the first three; for some kinds it asks other packages.

@@ -29,6 +29,7 @@ Task = TypeVar("Task", bound=Hashable)
 UNREADABLE = "unreadable"  # flag of a row that could not be read
 ATTEMPTS = 3  # starts of a shard whose process ends in the middle
 SHOWN_FAULTS = 10  # faults of rows in a manifest
+MANIFEST_BYTES = 1 << 20  # more than a manifest has
 NO_MANIFEST = (ValueError, LookupError, TypeError, FileNotFoundError, IsADirectoryError, RecursionError)
 """Errors of reading a manifest, or its part, that is missing, not ours, or of another version."""
 GROUP_PROBABILITIES = 1 << 15  # probabilities after which a row group of Parquet is full
@@ -94,7 +95,6 @@ def classify_shards(
 
     Args:
         shards: shards in the order in which they begin.
-        begin: function that starts the task of a shard.
         wait: function from the running tasks to one that has ended, and its report; None if its process has ended in the middle. Such a
             shard is begun again, up to ``ATTEMPTS`` times in all.
     """
@@ -176,7 +176,8 @@ def _earlier_report(shard: Shard, status: Status, job: Job) -> ShardReport | Non
     """
     part_name, settings = f"{shard.stem}.{job.part_format}", _settings(shard, job)
     try:
-        manifest = json.loads(job.output.read(manifest_name(shard)))
+        with job.output.files.open(job.output / manifest_name(shard)) as file:
+            manifest = json.loads(file.read(MANIFEST_BYTES))
         given, part, rows, unreadable = manifest["input"], manifest["part"], manifest["rows"], manifest["unreadable"]
         if not _has_bytes_of(shard, status, given):
             _remove(shard, job, _PARTS)
@@ -213,7 +214,6 @@ def _status(shard: Shard) -> Status:
 
 
 def _chunks(shard: Shard, digest: Any) -> Iterator[bytes]:
-    """The bytes of a shard, which are hashed as they are read."""
     with _faults_of(shard), shard.files.open(shard.path) as file:
         while chunk := file.read(CHUNK_BYTES):
             digest.update(chunk)

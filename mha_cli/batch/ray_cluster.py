@@ -114,11 +114,7 @@ def _cluster(address: str) -> Iterator[Any]:
         reason = printable(str(error).partition("\n")[0], 300)
         raise MhaError(f"--address {printable(address)}: {reason}", START_HINT, EXIT_FAILURE) from None
     try:
-        signal.signal(signal.SIGTERM, _end)
+        signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
         yield ray
     finally:
         ray.shutdown()
-
-
-def _end(number: int, _frame: object) -> None:
-    raise SystemExit(128 + number)

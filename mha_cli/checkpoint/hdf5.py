@@ -38,12 +38,8 @@ MAX_TREE_LEVELS = 4
 def read_arrays(data: bytearray | memoryview, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, npt.NDArray[np.float32]]:
     """The arrays of an HDF5 file, by path; they are views of ``data``.
 
-    Args:
-        data: bytes of the whole file.
-        shapes: shape of the array at every path; each path has to be there, and no other.
-
     Raises:
-        ValueError: the file is anything else than these arrays.
+        ValueError: the file is anything else than arrays of these shapes at these paths.
     """
     return _Reader(data, shapes).read()
 

@@ -39,8 +39,6 @@ def learn_context_weights(
     """The context weights of the first W ids, (W, K).
 
     Args:
-        texts: labelled texts to learn from.
-        ngrams: n-grams of these texts.
         logits_EU: logits of ``ngrams``, fitted on other texts.
         start: scale and bias of a text's logits if all context weights are zero.
         num_words: words with context weights of their own, W.

@@ -69,15 +69,12 @@ def ngrams_of(texts: EncodedTexts, linear: LinearConfig) -> Ngrams:
 
 def text_features(texts: EncodedTexts, ngrams: Ngrams, linear: LinearConfig) -> Any:
     """All features of the linear model: sparse (N, R). Times a table it is the layer ``NgramLinear`` without windows."""
-    features = ngram_features(texts, ngrams, linear)
-    return features + subword_features(texts, linear) if linear.subwords else features
+    features = _ngram_features(texts, ngrams, linear)
+    return features + _subword_features(texts, linear) if linear.subwords else features
 
 
-def ngram_features(texts: EncodedTexts, ngrams: Ngrams, linear: LinearConfig) -> Any:
-    """Weights of the n-grams by position, each row divided by its norm: sparse (N, R).
-
-    Times a table it is ``layers.ngram_linear.text_logits`` without windows.
-    """
+def _ngram_features(texts: EncodedTexts, ngrams: Ngrams, linear: LinearConfig) -> Any:
+    """Weights of the n-grams by position, each row divided by its norm, as in ``layers.ngram_linear.text_logits``."""
     counts = np.diff(ngrams.offsets)
     tokens_after = np.repeat(texts.offsets[1:], counts) - 1 - ngrams.tokens
     weights = 1.0 + np.exp(-tokens_after / linear.end_decay) if linear.end_decay else np.ones(len(tokens_after))
@@ -86,11 +83,8 @@ def ngram_features(texts: EncodedTexts, ngrams: Ngrams, linear: LinearConfig) ->
     return csr_matrix((unit_weights, ngrams.buckets, ngrams.offsets), shape=(len(counts), linear.buckets))
 
 
-def subword_features(texts: EncodedTexts, linear: LinearConfig) -> Any:
-    """Counts of the subwords of a text, divided by the square root of their number: sparse (N, R).
-
-    Times a table it is ``layers.ngram_linear.subword_logits``.
-    """
+def _subword_features(texts: EncodedTexts, linear: LinearConfig) -> Any:
+    """Counts of the subwords of a text, divided by the square root of their number, as in ``layers.ngram_linear.subword_logits``."""
     parts = []
     for start in range(0, len(texts), CHUNK_TEXTS):
         lengths = texts.lengths[start : start + CHUNK_TEXTS]

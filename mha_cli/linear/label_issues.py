@@ -69,7 +69,6 @@ def find_label_issues(config: Config, most: int, by_options: bool = False, callb
 
     Args:
         config: settings of the data and of the linear model; without one, that of the recipe ``text``.
-        most: number of issues to report.
         by_options: True if options of the command can name the columns of a file.
     """
     if config.linear is None:

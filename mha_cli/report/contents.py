@@ -69,13 +69,7 @@ def report(
     history: Sequence[EpochRecord] = (),
     callbacks: Callbacks = SILENT,
 ) -> Report:
-    """Score a checkpoint, explain its worst mistakes, shuffle words and silence heads.
-
-    Args:
-        data: source of ``labelled``.
-        labelled: texts to score it on.
-        word_order: texts whose words are shuffled.
-    """
+    """Score a checkpoint on ``labelled``, of ``data``, explain its worst mistakes, shuffle the words of ``word_order``, silence heads."""
     answers = probabilities, _ = answers_of(checkpoint, labelled, callbacks)
     labels, predicted, confidence = labelled.texts.labels, probabilities.argmax(axis=1), probabilities.max(axis=1)
     wrong = np.flatnonzero(predicted != labels)

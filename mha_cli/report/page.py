@@ -36,12 +36,7 @@ LEGIBLE = 0.7  # part of its width that a figure keeps on the narrowest screen, 
 
 
 def write_page(report: Report, made_with: Mapping[str, str], again: Sequence[str], path: Path) -> None:
-    """Write the page of a report.
-
-    Args:
-        made_with: versions and machine, by name.
-        again: commands that reproduce the report.
-    """
+    """Write the page of a report, with versions and machine by name (``made_with``) and the commands that reproduce it (``again``)."""
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, finalize=_shown, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
@@ -79,11 +74,7 @@ def shade_depth(fall: float, probability: float) -> float:
 
 
 def inline_svg(name: str, draw: Callable[[], Figure]) -> Markup:
-    """A figure as SVG inside a page, in the colour of the page's text and no wider than the page.
-
-    Args:
-        name: unique prefix of its ids; the element ``NAME-caption`` describes the figure.
-    """
+    """A figure as SVG inside a page, in the colour of its text and no wider; the unique ``name`` begins its ids and its caption's."""
     from matplotlib import rc_context
 
     settings: Any = {"svg.fonttype": "none", "svg.hashsalt": name, "axes.prop_cycle": f"cycler('color', {COLOURS})"}
@@ -109,5 +100,4 @@ def _percent(share: float | None) -> str:
 
 
 def _decisive(falls: Sequence[float]) -> list[int]:
-    """The numbers of the words that decide most."""
     return sorted(range(len(falls)), key=lambda number: -abs(falls[number]))[:TOLD_WORDS]

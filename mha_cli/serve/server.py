@@ -212,7 +212,6 @@ def server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
             super().on_response_complete()
 
         def _make_room(self) -> None:
-            """Drop the oldest connection that waits for no answer."""
             nonlocal full
             oldest = next(one for one in connections if one.cycle is None or one.cycle.response_started)  # at the latest, this one
             del connections[oldest]

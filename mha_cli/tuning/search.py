@@ -59,7 +59,6 @@ def tune(config: Config, study: Study, space: Space, data: PreparedData, callbac
 
     Args:
         study: trials so far; the first trial is trained to its end in any case.
-        space: searched settings.
         data: texts for the trials, by ``trial_config``.
 
     Raises:
@@ -89,7 +88,6 @@ def tune(config: Config, study: Study, space: Space, data: PreparedData, callbac
 
 
 def _chooser(study: Study, space: Space, seed: int) -> optuna.Study:
-    """Optuna's study, which chooses the next trial from all earlier ones."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     # Every call has a seed of its own: the same numbers again would draw the same trials again.
     chooser = optuna.create_study(
@@ -114,8 +112,6 @@ def _frozen(trial: Trial, space: Space, value: float | None) -> optuna.trial.Fro
 
 
 def _search(config: Config, study: Study, chooser: optuna.Study, space: Space, data: PreparedData, callbacks: Callbacks) -> None:
-    """Try settings until the budget is spent, and keep every trial that ends."""
-
     @lru_cache(KEPT_LINEAR)
     def linear_of(settings: str | None, class_weights: str) -> tuple[PreparedData, LinearModel | None]:
         """The data to learn from and the linear model, fitted once for all trials that do not differ in its settings."""
@@ -190,7 +186,6 @@ def _try(
 
 
 def _keep(config: Config, best: Trial, output: Path) -> Config:
-    """Write the config with the best settings, and give it."""
     tuned = with_settings(config, best.settings, f"trial {best.number}")
     with atomic_replace(output / BEST) as file:
         file.write(config_to_yaml(tuned).encode())

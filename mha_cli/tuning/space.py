@@ -23,8 +23,7 @@ NOT_SEARCHED = ("refit_linear", "ngram_embeddings", "distill_linear", "keep_line
 
 LEAST_SHARE = 0.2  # share of the texts that trials are judged by, at least: on few, the best of many is the luckiest
 
-Space = dict[str, Any]
-"""A distribution for every setting, by its name with the section."""
+Space = dict[str, Any]  # a distribution for every setting, by its name with the section
 
 
 def default_search(config: Config) -> list[str]:

@@ -127,9 +127,6 @@ def held_study(output: Path, config: Config, search: list[str], minutes: float, 
     A study that ends before its first trial has leaves the folder as it was.
 
     Args:
-        output: run directory; made if it is missing.
-        config: settings of the run.
-        search: searched settings, as the user gave them.
         minutes: time for all trials, those of earlier calls included.
         most_trials: number of trials, likewise; None for any.
     """
