@@ -13,22 +13,18 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain, islice, starmap
 from types import SimpleNamespace
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 from rich.cells import cell_len, set_cell_size
 
+from mha_cli.cli.output import AnswerForm
 from mha_cli.errors import MhaError, printable
 from mha_cli.records.objects import plain_json, without_surrogates
-from mha_cli.records.record import ALL
+from mha_cli.records.record import ALL, Record
+from mha_cli.runtime.choice import Choice
+from mha_cli.runtime.classifier import Prediction
 
-if TYPE_CHECKING:
-    from mha_cli.cli.output import AnswerForm
-    from mha_cli.records.record import Record
-    from mha_cli.runtime.choice import Choice
-    from mha_cli.runtime.classifier import Prediction
-
-Answered: TypeAlias = "tuple[int, Record, Prediction]"
-"""Number of a text, its record and its prediction."""
+Answered: TypeAlias = tuple[int, Record, Prediction]  # number of a text, its record and its prediction
 
 # What would break a line or a column, what a terminal would obey, and the backslash, so that what is escaped can be told apart.
 _ESCAPED = re.compile("[\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -68,10 +64,7 @@ def json_line(choice: Choice, fields: Sequence[str], number: int, record: Record
 
 
 def tab_line(choice: Choice, _number: int, record: Record, prediction: Prediction) -> bytes:
-    """Columns separated by tabs: each class with its probability, the flags, the fields.
-
-    The columns of a class that is no answer are empty.
-    """
+    """Columns separated by tabs: each class with its probability, both empty where it is no answer, the flags, the fields."""
     return "\t".join([*_class_columns(choice, prediction), prediction.flags, *map(tab_cell, record.fields)]).encode() + b"\n"
 
 
@@ -106,10 +99,7 @@ def named_fields(fields: Sequence[str], record: Record) -> dict[str, object]:
 
 
 def with_columns_of_the_first(fields: Sequence[str], records: Iterator[Record]) -> tuple[list[str], Iterator[Record]]:
-    """The columns that ``ALL`` finds in the first record, and all records with these columns, as a table needs.
-
-    A column that a later record lacks is null there.
-    """
+    """The columns that ``ALL`` finds in the first record, and all records with these columns; one that a record lacks is null."""
     first = list(islice(records, 1))
     names = list(named_fields(fields, first[0])) if first else [name for name in fields if name != ALL]
 

@@ -44,7 +44,6 @@ def options(
 
 def main() -> None:
     """Run the command line; every error is one line on stderr, unless MHA_DEBUG=1 asks for the traceback."""
-    # Ctrl-C, a full disk, a misspelt option: one place turns them all into a line and an exit code.
     prepare_streams()
     forget_odd_sizes()
     try:

@@ -11,7 +11,6 @@ from typer import Argument, Exit, Option
 from mha_cli.cli import options
 from mha_cli.cli.console import print_json, print_line
 from mha_cli.cli.inputs import load_checkpoint
-from mha_cli.cli.options import exclusive
 from mha_cli.cli.output import ended_in_order
 from mha_cli.cli.progress import now_and_then, status
 from mha_cli.errors import EXIT_FAILURE, plural
@@ -51,7 +50,7 @@ def batch(
 
     The exit code is 1 if a file could not be read; the others are done.
     """
-    exclusive("batch", shard=shard, address=address)
+    options.exclusive("batch", shard=shard, address=address)
     prepare_to_compute()
 
     from mha_cli.batch.run import classify_archive  # NumPy: keep `mha --help` fast

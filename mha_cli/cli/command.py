@@ -1,7 +1,4 @@
-"""Commands as Typer makes them, except for three things.
-
-Each command is imported when it is needed. Help pages can be read and pasted from. An empty value is refused.
-"""
+"""Typer's commands, but imported when they are used, with help pages to paste from; an empty value is refused."""
 
 from __future__ import annotations
 

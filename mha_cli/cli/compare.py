@@ -12,6 +12,7 @@ from mha_cli.cli import options, render
 from mha_cli.cli.completion import checkpoints_like
 from mha_cli.cli.console import print_json
 from mha_cli.cli.data_option import DataOptions
+from mha_cli.cli.inputs import load_checkpoint
 from mha_cli.cli.output import refuse_picture, save_picture
 from mha_cli.cli.progress import status
 from mha_cli.errors import MhaError
@@ -35,7 +36,6 @@ def compare(
     Without --data, these are the test texts of the first model, if it is a run of your own.
     """
     prepare_to_compute()
-    from mha_cli.checkpoint.file import read_checkpoint
     from mha_cli.data.preparation import same_texts
     from mha_cli.plots.figures import comparison_figure
 
@@ -43,7 +43,7 @@ def compare(
     if len({path.absolute() for path in paths}) < max(2, len(paths)):
         raise MhaError("compare takes two checkpoints or more, each of them once", "see `mha compare --help` for examples")
     refuse_picture(plot)
-    models = [read_checkpoint(path) for path in paths]
+    models = [load_checkpoint(path)[0] for path in paths]
     section = given.section(paths[0], models[0].config)
     with status("reading") as callbacks:
         labelled = same_texts(models, section, split, callbacks)

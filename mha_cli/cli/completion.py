@@ -1,7 +1,4 @@
-"""What a shell completes on TAB: recipes, settings, formats, checkpoints. Where nothing of ours fits, it offers files.
-
-Of what a function here gives, Typer takes what begins as the current word does.
-"""
+"""What a shell completes on TAB. Typer takes what begins as the current word does; where nothing fits, the shell offers files."""
 
 from __future__ import annotations
 

@@ -23,10 +23,7 @@ def stdout_console() -> Console:
 
 
 def table(words: Sequence[str], figures: Sequence[str], rows: Iterable[Sequence[str]], title: str = "", **style: Any) -> Table:
-    """A table of columns of words, on the left and folded, and columns of figures, on the right.
-
-    Title and cells may come from outside; ``style`` is for Rich's ``Table``.
-    """
+    """A table of columns of words, folded, then of figures, on the right; ``style`` is for Rich. Its text may come from outside."""
     made = Table(title=Text("\n".join(printable(line, 200) for line in title.split("\n"))) if title else None, **style)
     for heading in words:
         made.add_column(Text(heading), overflow="fold")

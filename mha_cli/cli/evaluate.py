@@ -13,7 +13,7 @@ from mha_cli.checkpoint.runs import checkpoint_in
 from mha_cli.cli import options, render
 from mha_cli.cli.console import print_json
 from mha_cli.cli.data_option import DataOptions
-from mha_cli.cli.options import goes_with
+from mha_cli.cli.inputs import load_checkpoint
 from mha_cli.cli.output import ended_in_order, refuse_output
 from mha_cli.cli.progress import status
 from mha_cli.errors import MhaError, printable
@@ -47,14 +47,13 @@ def evaluate(
     """Score a checkpoint on labelled texts, and find thresholds below which it withholds answers."""
     target = None if find_threshold is None else _target(find_threshold)
     if target is None:
-        goes_with("--find-threshold", output=output)
+        options.goes_with("--find-threshold", output=output)
     prepare_to_compute()
 
-    from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
+    from mha_cli.checkpoint.file import write_checkpoint
     from mha_cli.data.preparation import labelled_texts
 
-    path = checkpoint_in(checkpoint)
-    model = read_checkpoint(path)
+    model, path = load_checkpoint(checkpoint)
     if output is not None:
         output = checkpoint_in(output)
         refuse_output("--output", output, new=not (os.path.exists(output) and output.samefile(path)))

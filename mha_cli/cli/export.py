@@ -7,11 +7,11 @@ from typing import Annotated
 
 from typer import Option
 
-from mha_cli.checkpoint.runs import checkpoint_in
 from mha_cli.cli import options, render
 from mha_cli.cli.completion import EXPORT_FORMATS
 from mha_cli.cli.console import print_json
 from mha_cli.cli.data_option import DataOptions
+from mha_cli.cli.inputs import load_checkpoint
 from mha_cli.cli.output import ended_in_order, refuse_output
 from mha_cli.cli.progress import status
 from mha_cli.errors import printable
@@ -47,14 +47,12 @@ def export(
     Its answers are compared with the checkpoint's before it appears. With --data, both accuracies are printed.
     """
     given.refuse_without_data()
-    from mha_cli.checkpoint.file import read_checkpoint
     from mha_cli.data.preparation import labelled_texts
     from mha_cli.export.formats import export_checkpoint, known_format
 
     refuse_output("--output", output, new=True)
     known_format(format_name)
-    path = checkpoint_in(checkpoint)
-    model = read_checkpoint(path)
+    model, path = load_checkpoint(checkpoint)
     with ended_in_order(), status(f"writing {printable(output.name, 200)}") as callbacks:
         labelled = labelled_texts(model, given.section(path, model.config), None, callbacks) if given.data else None
         result = export_checkpoint(model, format_name, output, callbacks, labelled)

@@ -8,11 +8,11 @@ from typing import Annotated
 
 from typer import Option
 
-from mha_cli.checkpoint.runs import checkpoint_in, is_own
+from mha_cli.checkpoint.runs import is_own
 from mha_cli.cli import options
 from mha_cli.cli.console import print_json
 from mha_cli.cli.data_option import DataOptions
-from mha_cli.cli.options import goes_with
+from mha_cli.cli.inputs import load_checkpoint
 from mha_cli.cli.output import refuse_output, refuse_picture, save_picture
 from mha_cli.cli.progress import training_progress
 from mha_cli.errors import MhaError, plural
@@ -39,16 +39,14 @@ def heads(
     if (prune is None) != (output is None):
         raise MhaError("--prune and --output go together", "give the number of heads to remove and the file to write")
     if prune is None:
-        goes_with("--prune", retrain=retrain)
-    from mha_cli.checkpoint.file import read_checkpoint
+        options.goes_with("--prune", retrain=retrain)
     from mha_cli.cli import render_inspection
     from mha_cli.data.preparation import labelled_texts
     from mha_cli.plots.figures import heads_figure
 
     refuse_output("--output", output, new=True)
     refuse_picture(plot)
-    path = checkpoint_in(checkpoint)
-    model = read_checkpoint(path)
+    model, path = load_checkpoint(checkpoint)
     num_heads, num_blocks = sum(model.config.model.heads), model.config.model.num_blocks
     if prune is not None and prune > num_heads - num_blocks:
         message = f"--prune {prune}: the model has {plural(num_heads, 'head')} in {plural(num_blocks, 'block')}"

@@ -22,6 +22,7 @@ from mha_cli.runtime.inputs import STANDARD_INPUT, format_of, read_inputs, shown
 
 if TYPE_CHECKING:
     from mha_cli.checkpoint.file import Checkpoint
+    from mha_cli.config.settings import Config
 
 MAX_CHARACTERS = 4_000_000  # of a text in several lines, more than a long novel has: what has no end must not fill the memory
 
@@ -38,12 +39,15 @@ def load_checkpoint(given: Path | None) -> tuple[Checkpoint, Path]:
     return checkpoint, path
 
 
-def config_path(given: str) -> Path:
-    """The config that ``--config`` means; see ``find_config`` and ``refuse_texts_as_config``."""
-    from mha_cli.config.recipes import find_config
+def given_config(given: str, overrides: Sequence[str] | None) -> tuple[Config, str]:
+    """The config that ``--config`` means, with the settings of ``--set``, and the usual name of its run."""
+    from mha_cli.config.loading import load_config
+    from mha_cli.config.recipes import find_config, new_run_name
 
     refuse_texts_as_config(given)
-    return find_config(given)
+    file = find_config(given)
+    config = load_config(file, overrides or [])
+    return config, new_run_name(file, config)
 
 
 def refuse_texts_as_config(given: str) -> None:

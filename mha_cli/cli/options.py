@@ -28,6 +28,32 @@ def goes_with(other: str, **options: object) -> None:
         raise MhaError(f"{' and '.join(given)} {verb} with {other}", f"leave {them} out")
 
 
+def output_option(help_text: str, default: str = "", metavar: str | None = None) -> Any:
+    """--output of a command; ``default`` names the file or folder that it writes otherwise."""
+    return Option("--output", "-o", metavar=metavar, help=help_text, show_default=default or True)
+
+
+def split_option(default: str) -> Any:
+    """--split of a command whose ``default`` is a split by its name, or what decides."""
+    help_text = "Split of the data; [bold]validation[/bold] is the part held out in training."
+    return Option("--split", metavar="NAME", help=help_text, show_default=default)
+
+
+def column_option(what: str, where: str, default: str) -> Any:
+    """--text-column or --label-column."""
+    help_text = f"Column of the {what} in {where}, by name or number."
+    return Option(f"--{what}-column", metavar="NAME", help=help_text, show_default=default)
+
+
+def _encoding(name: str) -> str:
+    from mha_cli.config.settings import known_encoding  # pydantic: keep `mha --help` fast
+
+    try:
+        return known_encoding(name)
+    except ValueError as error:
+        raise MhaError(f"--encoding {printable(name)}: {error}") from None
+
+
 JsonOption = Annotated[bool, Option("--json", help="Print JSON, for programs.")]
 ConfigOption = Annotated[
     str, Option("--config", metavar="RECIPE", help="A recipe, such as imdb, or a YAML file.", autocompletion=recipes_like)
@@ -48,41 +74,9 @@ CheckpointOption = Annotated[
     ),
 ]
 HtmlOption = Annotated[Path | None, Option("--html", help="Write a page for a browser, as one file.")]
-
-
-def output_option(help_text: str, default: str = "", metavar: str | None = None) -> Any:
-    """--output of a command; ``default`` names the file or folder that it writes otherwise."""
-    return Option("--output", "-o", metavar=metavar, help=help_text, show_default=default or True)
-
-
-def split_option(default: str) -> Any:
-    """--split of a command whose ``default`` is a split by its name, or what decides."""
-    help_text = "Split of the data; [bold]validation[/bold] is the part held out in training."
-    return Option("--split", metavar="NAME", help=help_text, show_default=default)
-
-
 SplitOption = Annotated[str | None, split_option("test")]
-
-
-def column_option(what: str, where: str, default: str) -> Any:
-    """--text-column or --label-column."""
-    help_text = f"Column of the {what} in {where}, by name or number."
-    return Option(f"--{what}-column", metavar="NAME", help=help_text, show_default=default)
-
-
 MaxTextsOption = Annotated[int | None, Option("--max-texts", min=1, help="Use a random part of this size.", show_default="all")]
 PlotOption = Annotated[Path | None, Option("--plot", help="Draw the result into this PNG, SVG or PDF file.")]
-
-
-def _encoding(name: str) -> str:
-    from mha_cli.config.settings import known_encoding  # pydantic: keep `mha --help` fast
-
-    try:
-        return known_encoding(name)
-    except ValueError as error:
-        raise MhaError(f"--encoding {printable(name)}: {error}") from None
-
-
 EncodingOption = Annotated[
     str | None,
     Option(
@@ -94,10 +88,6 @@ EncodingOption = Annotated[
     ),
 ]
 NoQuotingOption = Annotated[bool, Option("--no-quoting", help="Read quotes in tables as characters like any other: every line is a row.")]
-FormatOption = Annotated[
-    Literal["lines", "jsonl", "csv", "tsv", "fasttext", "parquet"] | None,
-    Option("--format", help="Format of the input.", show_default="by the extension of a file, else lines"),
-]
 
 
 class _HasDialect:
@@ -114,7 +104,10 @@ class _HasDialect:
 class InputOptions(_HasDialect):
     """How texts without labels are read."""
 
-    form: FormatOption = None
+    form: Annotated[
+        Literal["lines", "jsonl", "csv", "tsv", "fasttext", "parquet"] | None,
+        Option("--format", help="Format of the input.", show_default="by the extension of a file, else lines"),
+    ] = None
     text_column: Annotated[str | None, column_option("text", "the input", "as in training, else text")] = None
     encoding: EncodingOption = None
     no_quoting: NoQuotingOption = False

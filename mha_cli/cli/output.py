@@ -15,13 +15,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, TypeAlias, cast
 
 from mha_cli.errors import EXIT_FAILURE, MhaError, shown_path
-from mha_cli.records.readers import EXTENSIONS, extension_of
+from mha_cli.records.readers import EXTENSIONS, Format, extension_of
 from mha_cli.system.whole_files import Stream, atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from mha_cli.records.readers import Format
 
 AnswerForm: TypeAlias = Literal["tsv", "terminal", "records", "csv", "jsonl", "parquet"]
 PICTURES = (".png", ".svg", ".pdf")

@@ -11,7 +11,6 @@ from typer import Argument, Context, Exit, Option
 
 from mha_cli.cli import options
 from mha_cli.cli.inputs import decodable, load_checkpoint, look_at_names, refuse_no_text, standard_input
-from mha_cli.cli.options import exclusive, goes_with
 from mha_cli.cli.output import answer_form, opened_output
 from mha_cli.cli.terminal import counter
 from mha_cli.errors import EXIT_FAILURE, MhaError, plural, printable
@@ -80,9 +79,9 @@ def predict(
     """
     if not texts and not inputs:
         refuse_no_text(context)
-    exclusive("predict", texts=texts, input=inputs)
+    options.exclusive("predict", texts=texts, input=inputs)
     if not only:
-        goes_with("--only", quiet=quiet)
+        options.goes_with("--only", quiet=quiet)
     if quiet and output is not None:
         raise MhaError("--quiet prints nothing", "leave --output out")
     given = [decodable(text) for text in texts or [] if texts != [STANDARD_INPUT]]

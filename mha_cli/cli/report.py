@@ -7,11 +7,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-from mha_cli.checkpoint.runs import CHECKPOINT, checkpoint_in, read_history, run_name
+from mha_cli.checkpoint.runs import CHECKPOINT, read_history, run_name
 from mha_cli.cli import options
 from mha_cli.cli.console import print_line
 from mha_cli.cli.data_option import DataOptions
 from mha_cli.cli.doctor import diagnose, installation, machine
+from mha_cli.cli.inputs import load_checkpoint
 from mha_cli.cli.output import ended_in_order, refuse_output
 from mha_cli.cli.progress import status
 from mha_cli.config.settings import Config
@@ -37,11 +38,10 @@ def report(
 
     The page is one file and loads nothing.
     """
-    from mha_cli.checkpoint.file import read_checkpoint
     from mha_cli.data.preparation import labelled_texts, word_order_split
 
-    path = checkpoint_in(checkpoint)
-    model, history = read_checkpoint(path), read_history(path)
+    model, path = load_checkpoint(checkpoint)
+    history = read_history(path)
     page = output or path.parent / NAME
     refuse_output("--output", page)
     if output is None and (page.is_symlink() or (page.exists() and not page.is_file())):  # a link in a foreign run may lead anywhere

@@ -12,12 +12,9 @@ from mha_cli.cli import options, render
 from mha_cli.cli.completion import checkpoints_like, recipes_like
 from mha_cli.cli.console import print_json
 from mha_cli.cli.data_option import DataOptions
-from mha_cli.cli.inputs import config_path
-from mha_cli.cli.options import exclusive, goes_with
+from mha_cli.cli.inputs import given_config, load_checkpoint
 from mha_cli.cli.output import refuse_picture, save_picture
 from mha_cli.cli.progress import status, training_progress
-from mha_cli.config.loading import load_config
-from mha_cli.config.recipes import new_run_name
 from mha_cli.errors import MhaError
 from mha_cli.system.cluster import refuse_several_workers
 from mha_cli.system.processor import prepare_to_compute
@@ -49,36 +46,34 @@ def shuffle_test(
     """
     if config is None:
         prepare_to_compute()
-    from mha_cli.checkpoint.file import read_checkpoint
     from mha_cli.data.preparation import labelled_texts, prepare, refuse_unreadable, word_order_split
     from mha_cli.plots.figures import shuffle_figure
 
     paths = [checkpoint_in(path) for path in checkpoints or []]
-    exclusive("shuffle-test", checkpoints=paths, config=config)
+    options.exclusive("shuffle-test", checkpoints=paths, config=config)
     if config is not None:
-        goes_with("checkpoints", data=given.data)
+        options.goes_with("checkpoints", data=given.data)
     elif not paths:
         raise MhaError("shuffle-test takes either checkpoints or --config", "see `mha shuffle-test --help` for examples")
     else:
-        goes_with("--config", set=overrides, output=output)
+        options.goes_with("--config", set=overrides, output=output)
     given.refuse_without_data()
     refuse_picture(plot)
     if config is None:
-        read = [read_checkpoint(path) for path in paths]  # all of them first: a bad one is refused at once
+        read = [load_checkpoint(path)[0] for path in paths]  # all of them first: a bad one is refused at once
         sections = [given.section(path, model.config) for path, model in zip(paths, read, strict=True)]
         with status("reading") as callbacks:
-            labelled = [
-                labelled_texts(model, section, split or word_order_split(section), callbacks)
-                for model, section in zip(read, sections, strict=True)
+            models = [
+                (run_name(path), model, labelled_texts(model, section, split or word_order_split(section), callbacks))
+                for path, model, section in zip(paths, read, sections, strict=True)
             ]
             from mha_cli.analysis.shuffle import compare
 
-            results = compare(list(zip(map(run_name, paths), read, labelled, strict=True)), shuffles, max_texts, seed, callbacks)
+            results = compare(models, shuffles, max_texts, seed, callbacks)
     else:
-        config_file = config_path(config)
-        settings = load_config(config_file, overrides or [])
+        settings, name = given_config(config, overrides)
         refuse_several_workers(settings.training.distribution, "shuffle-test")
-        directory = output or new_run_directory(f"{new_run_name(config_file, settings)}-shuffle-test")
+        directory = output or new_run_directory(f"{name}-shuffle-test")
         refuse_used(directory)  # before TensorFlow is imported
         refuse_unreadable(settings.data, split)
         with training_progress() as callbacks:

@@ -17,11 +17,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopRequest:
-    """The request to stop a run.
-
-    Once ``patient`` is set, the run looks at a first signal after its step; any other one raises ``KeyboardInterrupt`` at once.
-    ``log`` shows a line as soon as the first signal is there.
-    """
+    """The request to stop a run, after its step once ``patient`` is set, else by ``KeyboardInterrupt``; a second signal does not wait."""
 
     def __init__(self) -> None:
         self.patient = False

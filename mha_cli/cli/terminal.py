@@ -37,10 +37,7 @@ def forget_odd_sizes() -> None:
 
 @contextmanager
 def counter(shown: bool) -> Iterator[Callable[[int], None]]:
-    """A function that counts further texts in one line on stderr, if ``shown`` and the terminal can redraw a line.
-
-    The line appears after half a second, and stays when all is done.
-    """
+    """A function that counts further texts, if ``shown``, in a line on a terminal that appears after half a second and stays."""
     shown = shown and sys.stderr.isatty() and os.environ.get("TERM") not in {"dumb", "unknown"}
     count, start, drawn = 0, time.monotonic(), 0.0
 

@@ -12,11 +12,9 @@ from typer import Option
 from mha_cli.checkpoint.runs import CONFIG, RunDirectory, has_state, new_run_directory, run_directory
 from mha_cli.cli import options, render
 from mha_cli.cli.console import print_json
-from mha_cli.cli.inputs import config_path
+from mha_cli.cli.inputs import given_config
 from mha_cli.cli.progress import training_progress
 from mha_cli.cli.stopping import stop_request
-from mha_cli.config.loading import load_config
-from mha_cli.config.recipes import new_run_name
 from mha_cli.config.settings import Config
 from mha_cli.errors import MhaError
 from mha_cli.system.callbacks import SILENT
@@ -38,12 +36,11 @@ def train(
     """Train a classifier from a YAML config; the best epoch on validation is kept."""
     if resume and output is None:
         raise MhaError("--resume needs --output", "name the run directory to go on with")
-    config_file = config_path(config)
-    settings = load_config(config_file, overrides or [])
+    settings, name = given_config(config, overrides)
     task = task_of(settings.training.distribution)
     if task.num_workers > 1 and output is None:
         raise MhaError("training on several workers needs --output", "name the run directory, which the chief writes")
-    folder = output or new_run_directory(new_run_name(config_file, settings))
+    folder = output or new_run_directory(name)
 
     from mha_cli.data.preparation import prepare
 

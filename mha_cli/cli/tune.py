@@ -11,13 +11,11 @@ from typer import Option
 from mha_cli.checkpoint.runs import METRICS, RUNS
 from mha_cli.cli import options, render
 from mha_cli.cli.console import print_json
-from mha_cli.cli.inputs import config_path
+from mha_cli.cli.inputs import given_config
 from mha_cli.cli.output import save_picture
 from mha_cli.cli.progress import training_progress
 from mha_cli.cli.stopping import stop_request
 from mha_cli.cli.train import scoring_command
-from mha_cli.config.loading import load_config
-from mha_cli.config.recipes import new_run_name
 from mha_cli.system.cluster import refuse_several_workers
 from mha_cli.system.memory import settings_for_less_memory
 from mha_cli.tuning.space import default_search, space_of, trial_config
@@ -52,10 +50,9 @@ def tune(
     """
     from mha_cli.tuning.study import STUDY, held_study
 
-    config_file = config_path(config)
-    settings = load_config(config_file, overrides or [])
+    settings, name = given_config(config, overrides)
     refuse_several_workers(settings.training.distribution, "tune")
-    folder = output or RUNS / f"{new_run_name(config_file, settings)}-tuned"
+    folder = output or RUNS / f"{name}-tuned"
     tried = trial_config(settings)
     space_of(search or [], tried)  # refused before the texts are read
 

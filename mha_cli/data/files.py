@@ -10,22 +10,20 @@ from functools import cached_property
 from itertools import chain, compress
 from typing import TYPE_CHECKING
 
-from mha_cli.data.labelled_text import LabelledText
+from mha_cli.config.settings import FilesData
+from mha_cli.data.labelled_text import LabelledText, TextSource
 from mha_cli.data.labels import labelled
 from mha_cli.data.paths import matching_paths, natural_order
 from mha_cli.errors import MhaError, did_you_mean, listed, printable, shown_path
 from mha_cli.records.encodings import refuse_binary, utf_8
 from mha_cli.records.lines import CHUNK_BYTES, MAX_LINE_BYTES, unpacked
 from mha_cli.records.reader import USUAL, Dialect, Reading, StreamWarnings
-from mha_cli.records.readers import EXTENSIONS, extension_of, read_records
+from mha_cli.records.readers import EXTENSIONS, Format, extension_of, read_records
 from mha_cli.records.record import LABEL_PREFIX, Columns, shown_columns
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-
-    from mha_cli.config.settings import FilesData
-    from mha_cli.records.readers import Format
 
 UNLABELLED_FOLDER = "unsup"  # sub-folder of the Large Movie Review Dataset whose texts have no class
 _KINDS = "give a .csv, .tsv, .txt, .jsonl, .ndjson, .json, .ft or .parquet file, or with .gz, or a folder with one sub-folder per class"
@@ -42,7 +40,7 @@ def labelled_columns(text: str | None = None, label: str | None = None, by_optio
     return Columns(text or "text", (label or "label",), *settings, required=True)
 
 
-class FileTexts:
+class FileTexts(TextSource):
     """The texts that a config's ``data.train`` and ``data.test`` name.
 
     Attributes:
@@ -162,9 +160,6 @@ def is_folder(path: str) -> bool:
     return stat.S_ISDIR(mode)
 
 
-# A file
-
-
 def file_pieces(path: str) -> Iterator[bytes]:
     """The bytes of a file in pieces."""
     try:
@@ -196,9 +191,6 @@ def _file_texts(path: str, form: Format, reading: Reading) -> Iterator[LabelledT
     if empty:
         hint = _ROWS.get(form, f"write a header line ({columns.header}) and one text per row")
         raise MhaError(f"{reading.name}: the file is empty", hint)
-
-
-# A folder with one sub-folder per class
 
 
 def _folder_texts(folder: str, reading: Reading) -> Iterator[LabelledText]:

@@ -1,8 +1,7 @@
 """Texts that are held out: the test part of a single file, and groups of texts that share rare names.
 
-The test part is drawn from the texts themselves, so that every training leaves out the same. Texts of one film name the same people. A
-model that has read some of them knows more about the others than it will know about films that are new to it, so a validation part
-drawn at random flatters it.
+The test part is drawn from the texts themselves, so that every training leaves out the same. Texts of one film name the same people; a
+validation part drawn at random flatters a model, which has learnt of these from other texts.
 """
 
 from __future__ import annotations

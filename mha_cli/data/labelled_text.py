@@ -32,19 +32,17 @@ def place_of(file: str, line: int | None) -> str:
 
 
 class TextSource(Protocol):
-    """A source of labelled texts."""
+    """A source of labelled texts.
 
-    @property
-    def name(self) -> str:
-        """The source in words, for messages: a file name, a TFDS name, ``sample``."""
+    Attributes:
+        name: source in words, for messages: a file name, a TFDS name, ``sample``.
+        splits: names of the splits that ``read`` takes; the first is the training split.
+        class_names: class names in the order of their ids, or None where only the texts have them.
+    """
 
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """Names of the splits that ``read`` takes; the first is the training split."""
-
-    @property
-    def class_names(self) -> tuple[str, ...] | None:
-        """Class names in the order of their ids, or None where only the texts have them."""
+    name: str
+    splits: tuple[str, ...]
+    class_names: tuple[str, ...] | None
 
     def unlabelled(self) -> Iterator[str] | None:
         """Texts without a class, one at a time, or None where the config names none."""

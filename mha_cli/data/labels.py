@@ -34,8 +34,7 @@ def class_name(label: object, location: str, column: str = "") -> str:
 
     Args:
         label: string, number or truth value, of Python or NumPy.
-        location: place of the label, for messages.
-        column: column of the label, for messages.
+        location: place of the label, for messages, as is its ``column``.
     """
     num_axes = getattr(label, "ndim", None)  # of an array, and of a number that NumPy holds
     value = label.item() if num_axes == 0 and hasattr(label, "item") else label

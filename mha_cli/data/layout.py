@@ -98,9 +98,6 @@ def find_layout(path: str, text_column: str | None = None, label_column: str | N
     return Layout(found.format, found.separator, found.header, found.columns, text, label, text_reason, label_reason, part)
 
 
-# Its beginning
-
-
 def _objects(path: str, form: Format, dialect: Dialect) -> Iterator[Mapping[str, object]]:
     if form == "parquet":
         with whole_file(unpacked_file(path)) as file:
@@ -152,9 +149,6 @@ def _table(path: str, form: Format, text_column: str | None, label_column: str |
         values.setdefault(name, list(cells))
     single = {name: values[name] for name in values if num_of[name] == 1}  # others could not be asked for
     return Layout("table", SEPARATORS[separator], header, tuple(names)), single if len(single) > 1 else values
-
-
-# Which column is which
 
 
 def _given(column: str | None, found: Layout) -> tuple[str, str] | None:

@@ -113,10 +113,8 @@ def profile_data(
     columns = labelled_columns(layout.text_column, layout.label_column, by_options=True)
     name = listed([*map(shown_path, paths)], 1)
     texts = counted(read_labelled(paths, columns, dialect, warnings), name, callbacks.log)
-    corpus = Corpus(texts, TextConfig(), None, name)
-    for warning in warnings.lines:
-        callbacks.note(warning)
-    return DataProfile(tuple(given), len(paths), layout, _figures_of(corpus, warnings), dialect)
+    figures = _figures_of(Corpus(texts, TextConfig(), None, name), warnings, callbacks)
+    return DataProfile(tuple(given), len(paths), layout, figures, dialect)
 
 
 def look_over(config: Config, by_options: bool = False, callbacks: Callbacks = SILENT) -> DataOverview:
@@ -130,10 +128,7 @@ def look_over(config: Config, by_options: bool = False, callbacks: Callbacks = S
         where = f"{source.name}, split {split}"
         texts = counted(source.read(split), where, callbacks.log)
         corpus = Corpus(texts, config.text, class_names, where, learnable=learnable)
-        warnings = source.warnings if isinstance(source, FileTexts) else StreamWarnings()
-        for warning in warnings.lines:
-            callbacks.note(warning)
-        return corpus, _figures_of(corpus, warnings)
+        return corpus, _figures_of(corpus, source.warnings if isinstance(source, FileTexts) else StreamWarnings(), callbacks)
 
     train, figures = read(source.splits[0], source.class_names, learnable=True)
     text = decide(config, train.facts()).text if config.auto else config.text
@@ -152,7 +147,9 @@ def look_over(config: Config, by_options: bool = False, callbacks: Callbacks = S
     return DataOverview(source.name, len(vocabulary), text.sequence_length, of_train, of_test)
 
 
-def _figures_of(corpus: Corpus, warnings: StreamWarnings) -> TextFigures:
+def _figures_of(corpus: Corpus, warnings: StreamWarnings, callbacks: Callbacks) -> TextFigures:
+    for warning in warnings.lines:
+        callbacks.note(warning)
     median, ninety_percent = np.quantile(corpus.lengths, (0.5, 0.9), method="inverted_cdf")
     return TextFigures(
         num_texts=len(corpus),

@@ -1,19 +1,16 @@
 """Made-up film reviews from a small grammar, so that everything can be tried without a download.
 
-Nobody wrote these reviews: the tables below and a seed do. They are openly artificial, and a score on them says nothing about real reviews.
-They show one thing, and show it exactly: that word order reaches the answer. Two thirds are *word-order twins*, two reviews with
-the same tokens, equally often, and opposite classes::
+A score on them says nothing about real reviews. They show one thing exactly: that word order reaches the answer. Two thirds are
+*word-order twins*, two reviews with the same tokens, equally often, and opposite classes::
 
     The acting was superb, not dreadful.    pos
     The acting was dreadful, not superb.    neg
 
-Whatever ignores order (a bag of words, or attention without positions) gives both the same answer, and so is right on exactly half of them.
-The other third are plain reviews, whose adjectives all agree; there a bag of words does well.
+Whatever ignores order (a bag of words, or attention without positions) is right on half of them. The adjectives of the others agree.
 
-A review follows a sentence plan: an opening, a construction, a subject and a closing. The rows of these four tables are numbered;
-in a plan of the test split all four numbers agree modulo 5, in a training plan no two of them do. So every row occurs in training,
-but no two rows that meet in a test review ever meet in a training review: a good score needs the meaning of the parts,
-not remembered combinations.
+A review follows a sentence plan: an opening, a construction, a subject and a closing. In a plan of the test split the row numbers of these
+four agree modulo 5, in a training plan no two do. So every row occurs in training, but no two rows of a test review ever meet there: a good
+score needs the meaning of the parts, not remembered combinations.
 """
 
 from __future__ import annotations
@@ -22,13 +19,11 @@ import random
 from collections.abc import Iterator
 from functools import cache
 from itertools import permutations, product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from mha_cli.config.settings import SampleData
 from mha_cli.data.labelled_text import LabelledText, TextSource
 from mha_cli.errors import MhaError, did_you_mean, printable
-
-if TYPE_CHECKING:
-    from mha_cli.config.settings import SampleData
 
 # A row's position in its table decides which plans are for testing: a new row changes every review, and
 # the four plan tables keep a multiple of 5 rows, so that all rows are equally frequent.
@@ -131,8 +126,7 @@ class Plan(NamedTuple):
 class SampleTexts(TextSource):
     """The built-in reviews: ``train``, ``test`` (a quarter of its size) and ``twins``, the word-order twins of the test split.
 
-    Every review has a counterpart of the other class in the same split, so the classes are exactly balanced;
-    for the same reason an odd number of reviews is rounded down to an even one. No review occurs twice.
+    Every review has a counterpart of the other class, so an odd number is rounded down to an even one. No review occurs twice.
     """
 
     name = "sample"

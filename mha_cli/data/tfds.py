@@ -1,7 +1,4 @@
-"""Labelled texts from a text-classification set of TensorFlow Datasets (TFDS).
-
-TensorFlow and TFDS are imported inside functions only: importing this module costs nothing.
-"""
+"""Labelled texts from a set of TensorFlow Datasets (TFDS), which is imported inside functions: it takes seconds."""
 
 from __future__ import annotations
 
@@ -11,17 +8,15 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from mha_cli.data.labelled_text import LabelledText
+from mha_cli.config.settings import TfdsData
+from mha_cli.data.labelled_text import LabelledText, TextSource
 from mha_cli.data.labels import class_name, labelled
 from mha_cli.errors import EXIT_FAILURE, MhaError, closest, did_you_mean, printable, shown_path
 from mha_cli.system.tensorflow_setup import import_tensorflow
-
-if TYPE_CHECKING:
-    from mha_cli.config.settings import TfdsData
 
 BATCH_SIZE = 256  # texts that are taken from TensorFlow at once
 NETWORK_TIMEOUT_S = 10.0  # seconds that the server of a set has to answer before a download is given up
@@ -31,7 +26,7 @@ _NAME = re.compile(r"\w+(/[\w.+-]+)?(:(\d+|\*)(\.(\d+|\*)){2})?", re.ASCII)
 _OWN_FEATURES = "tensorflow_datasets."
 
 
-class TfdsTexts:
+class TfdsTexts(TextSource):
     """The texts of a TFDS set, which is downloaded first if its folder lacks it; splits may be parts: ``train[90%:]``, ``train+test``."""
 
     def __init__(self, settings: TfdsData, log: Callable[[str], None] = lambda _: None) -> None:

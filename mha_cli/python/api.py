@@ -92,9 +92,7 @@ def given_config(config: str | os.PathLike[str] | Mapping[str, Any], settings: M
     """The config of a training on given texts; arguments as of ``train``."""
     name = "config" if isinstance(config, Mapping) else os.fspath(config)
     value = {**config} if isinstance(config, Mapping) else read_yaml(find_config(name)).value
-    if not all(
-        value.get(section) is None or isinstance(value[section], Mapping) for section in ("data", "text", "model", "linear", "training")
-    ):
+    if not all(isinstance(value.get(section) or {}, Mapping) for section in ("data", "text", "model", "linear", "training")):
         return config_from_dict(value, name)  # which refuses it
     data = value.get("data") or {}
     value["data"] = {"source": "memory"} | {key: data[key] for key in ("validation", "validation_share") if key in data}

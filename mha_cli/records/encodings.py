@@ -21,10 +21,9 @@ MARKS = {
 
 _UNPACK = "unpack it first, with {0} or in a pipe, as {0} -c FILE | mha predict"
 _EXPORT = "save the texts as CSV in UTF-8"
+_UNZIP = "save a table as CSV in UTF-8, or unpack the archive"
 BINARIES: dict[bytes, tuple[str, str]] = {
-    b"PK\x03\x04": ("a zip file, as are .xlsx, .docx and .keras", "save a table as CSV in UTF-8, or unpack the archive"),
-    b"PK\x07\x08": ("a zip file in parts", "unpack the archive"),
-    b"PK\x05\x06": ("an empty zip file", "save a table as CSV in UTF-8"),
+    **dict.fromkeys((b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08"), ("a zip file, as are .xlsx, .docx and .keras", _UNZIP)),
     b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": ("an old Excel or Word file", _EXPORT),
     GZIP_MAGIC: ("packed with gzip twice", _UNPACK.format("gunzip")),
     **{b"BZh%d1AY&SY" % level: ("packed with bzip2", _UNPACK.format("bunzip2")) for level in range(1, 10)},

@@ -31,7 +31,7 @@ class Row(NamedTuple):
 
 
 class TableLines:
-    """Lines for the csv module, with look-ahead and a way to read lines again: those ``taken`` by a row, of ``number`` read so far.
+    """Lines for the csv module, with look-ahead and a way to read the lines of a row again, and the rows that it makes of them.
 
     The fault of a line that is too long is raised: it may be in the middle of a row.
     """
@@ -41,8 +41,8 @@ class TableLines:
         self._lines, self._reading = iter(lines), reading
         self._ahead: deque[bytes | MhaError] = deque()
         self._size = 0
-        self.taken: list[bytes] = []
-        self.number = 0
+        self._taken: list[bytes] = []
+        self._number = 0
 
     def __iter__(self) -> Iterator[str]:
         """The lines."""
@@ -53,12 +53,12 @@ class TableLines:
         raw = self._ahead.popleft() if self._ahead else next(self._lines)
         if isinstance(raw, MhaError):
             raise raw
-        self.number += 1
-        self.taken.append(raw)
+        self._number += 1
+        self._taken.append(raw)
         self._size += len(raw)
-        if self._size > MAX_LINE_BYTES and len(self.taken) > 1:
+        if self._size > MAX_LINE_BYTES and len(self._taken) > 1:
             raise csv.Error(ROW_TOO_LONG)
-        return self._reading.decoded(raw, self.number)
+        return self._reading.decoded(raw, self._number)
 
     def peek(self, ahead: int = 0) -> bytes | None:
         """A line that is still to be read; None where the table ends before it."""
@@ -73,42 +73,34 @@ class TableLines:
         found = self._ahead[ahead]
         return None if isinstance(found, MhaError) else found
 
-    def begin_row(self) -> None:
-        """Forget the lines of the row before."""
-        self.taken, self._size = [], 0
+    def rows(self, separator: str) -> Iterator[Row]:
+        """The rows of the table, the header line too; a quoted field may hold line feeds.
 
-    def keep_first(self) -> None:
-        """Return all lines of a row but the first, to be read again."""
-        self._ahead.extendleft(reversed(self.taken[1:]))
-        self.number -= len(self.taken) - 1
-
-
-def rows_of(lines: TableLines, separator: str, reading: Reading) -> Iterator[Row]:
-    """The rows of a table, the header line too; a quoted field may hold line feeds.
-
-    A broken row costs its first line: a stray quote may have drawn others into it, which are read again.
-    """
-    quoted = csv.reader(lines, delimiter=separator, strict=True)
-    literal = csv.reader(lines, delimiter=separator, quoting=csv.QUOTE_NONE)
-    width = num_again = 0
-    while True:
-        lines.begin_row()
-        start = lines.number + 1
-        plain = not reading.dialect.quoting or (separator == "\t" and _quotes_are_literal(lines, width))
-        try:
-            values = next(literal if plain else quoted)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            num_again += len(lines.taken) - 1
-            if num_again > MOST_AGAIN * lines.number + FREE_AGAIN:
-                message = f"{reading.name}:{start}: row after row has a quote that is not closed"
-                raise MhaError(message, f"close them; {DOUBLE}") from None
-            lines.keep_first()
-            yield Row([], lines.taken[:1], start, _fault_of_row(str(error), start, separator, reading))
-            continue
-        width = width or len(values)
-        yield Row(values, lines.taken, start)
+        A broken row costs its first line: a stray quote may have drawn others into it, which are read again.
+        """
+        quoted = csv.reader(self, delimiter=separator, strict=True)
+        literal = csv.reader(self, delimiter=separator, quoting=csv.QUOTE_NONE)
+        width = num_again = 0
+        while True:
+            self._taken, self._size = [], 0
+            start = self._number + 1
+            plain = not self._reading.dialect.quoting or (separator == "\t" and _quotes_are_literal(self, width))
+            try:
+                values = next(literal if plain else quoted)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                first, *others = self._taken
+                num_again += len(others)
+                if num_again > MOST_AGAIN * self._number + FREE_AGAIN:
+                    message = f"{self._reading.name}:{start}: row after row has a quote that is not closed"
+                    raise MhaError(message, f"close them; {DOUBLE}") from None
+                self._ahead.extendleft(reversed(others))
+                self._number = start
+                yield Row([], [first], start, _fault_of_row(str(error), start, separator, self._reading))
+                continue
+            width = width or len(values)
+            yield Row(values, self._taken, start)
 
 
 def num_quoted_rows(row: Row, separator: str) -> int:

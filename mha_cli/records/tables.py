@@ -13,7 +13,7 @@ from mha_cli.records.headers import are_numbers, is_header
 from mha_cli.records.lines import MAX_LINE_BYTES
 from mha_cli.records.reader import Reading, StreamWarnings
 from mha_cli.records.record import SEPARATORS, Record, is_number
-from mha_cli.records.rows import Row, TableLines, num_quoted_rows, rows_of
+from mha_cli.records.rows import Row, TableLines, num_quoted_rows
 
 EXCEL_LINE = re.compile(rb"sep=([,;|\t])\r?\n")  # what Excel may put before a table
 MOST_LINES = 100  # lines that are looked at before one of several separators that fit is taken
@@ -27,7 +27,7 @@ def table_rows(preferred: str, lines: Iterable[bytes | MhaError], reading: Readi
         separator = found[1].decode()
     else:
         separator = find_separator(table, preferred, reading)
-    return separator, rows_of(table, separator, reading)
+    return separator, table.rows(separator)
 
 
 def find_separator(lines: TableLines, preferred: str, reading: Reading) -> str:
@@ -38,7 +38,7 @@ def find_separator(lines: TableLines, preferred: str, reading: Reading) -> str:
     """
     columns, quiet = reading.columns, replace(reading, warnings=StreamWarnings(), strict=False)
     wanted = (columns.text, *columns.fields)
-    tables = {separator: rows_of(TableLines(_first_lines(lines), quiet), separator, quiet) for separator in (preferred, *SEPARATORS)}
+    tables = {separator: TableLines(_first_lines(lines), quiet).rows(separator) for separator in (preferred, *SEPARATORS)}
     first: dict[str, list[str]] = {}
 
     def fit(separator: str) -> tuple[int, bool, int]:

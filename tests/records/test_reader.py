@@ -21,7 +21,7 @@ from mha_cli.records.line_formats import NAME_FORMAT
 from mha_cli.records.reader import Dialect, Reading
 from mha_cli.records.readers import read_records
 from mha_cli.records.record import Columns, Record
-from mha_cli.records.rows import TableLines, rows_of
+from mha_cli.records.rows import TableLines
 from tests.errors import error_of as one_error
 from tests.limits import files_of_at_most
 
@@ -431,7 +431,7 @@ def test_a_record_comes_before_the_next_is_there(form: Format, beginning: bytes,
 @given(st.lists(st.text('aé\0",;\r ', max_size=8).map(lambda line: f"{line}\n"), max_size=8))
 def test_rows_are_those_that_the_csv_module_reads(lines: list[str]) -> None:
     reading = Reading("x")
-    found = list(rows_of(TableLines([line.encode() for line in lines], reading), ";", reading))
+    found = list(TableLines([line.encode() for line in lines], reading).rows(";"))
     of_csv, is_broken = list[list[str]](), False
     try:
         of_csv.extend(csv.reader(lines, delimiter=";", strict=True))
