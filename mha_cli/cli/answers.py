@@ -105,10 +105,9 @@ def with_columns_of_the_first(fields: Sequence[str], records: Iterator[Record]) 
 
     def with_columns(number: int, record: Record) -> Record:
         found = named_fields(fields, record)
-        for name in found:
-            if name not in names:
-                message = f'record {number}: the column "{printable(name)}" is not in the first record'
-                raise MhaError(message, "name the columns with --field, or take --json")
+        if (new := next((name for name in found if name not in names), None)) is not None:
+            message = f'record {number}: the column "{printable(new)}" is not in the first record'
+            raise MhaError(message, "name the columns with --field, or take --json")
         return record._replace(fields=tuple(map(found.get, names)))
 
     return names, starmap(with_columns, enumerate(chain(first, records), 1))

@@ -11,7 +11,6 @@ from itertools import pairwise
 from types import NoneType
 from typing import Literal, get_args, get_origin
 
-EXPORT_FORMATS = ["int8", "litert", "onnx", "saved-model"]
 PLAIN = (str, int, float, NoneType)
 BROKEN_OFF = "_MHA_BROKEN_OFF"  # environment variable for what bash has broken off the current word: all up to a = sign
 

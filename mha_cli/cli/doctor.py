@@ -15,6 +15,7 @@ from typer import Argument
 from mha_cli.checkpoint.runs import CHECKPOINT, CHECKPOINT_VARIABLE, PACKAGED, RUNS, checkpoint_in
 from mha_cli.cli.completion import checkpoints_like
 from mha_cli.cli.console import print_figures, print_json
+from mha_cli.cli.inputs import load_checkpoint
 from mha_cli.cli.options import JsonOption
 from mha_cli.errors import listed, plural
 from mha_cli.system.memory import ROOT, machine_memory, memory_limit
@@ -46,12 +47,7 @@ def doctor(
 
 
 def diagnose(checkpoint: Path | None = None, root: Path = ROOT) -> dict[str, Any]:
-    """The facts, by the names of docs/doctor.md.
-
-    Args:
-        checkpoint: file to check, or its run directory.
-        root: folder of the file system that holds ``proc`` and ``sys``.
-    """
+    """The facts, by the names of docs/doctor.md; ``root`` is the folder of ``proc`` and ``sys``."""
     from mha_cli.runtime.engine import usual_engine
     from mha_cli.system.processor import available_cores, bfloat16_features
 
@@ -73,10 +69,9 @@ def diagnose(checkpoint: Path | None = None, root: Path = ROOT) -> dict[str, Any
 def check_checkpoint(path: Path) -> dict[str, Any]:
     """Facts of a checkpoint, which is read as by every command."""
     from mha_cli.checkpoint.archive import MAX_FILE_BYTES, open_regular
-    from mha_cli.checkpoint.file import FORMAT_VERSION, read_checkpoint
+    from mha_cli.checkpoint.file import FORMAT_VERSION
 
-    path = checkpoint_in(path)
-    checkpoint = read_checkpoint(path)
+    checkpoint, path = load_checkpoint(path)
     with open_regular(path, MAX_FILE_BYTES) as file:
         digest = hashlib.file_digest(file, "sha256")
         size = file.tell()

@@ -8,7 +8,6 @@ from typing import Annotated
 from typer import Option
 
 from mha_cli.cli import options, render
-from mha_cli.cli.completion import EXPORT_FORMATS
 from mha_cli.cli.console import print_json
 from mha_cli.cli.data_option import DataOptions
 from mha_cli.cli.inputs import load_checkpoint
@@ -34,7 +33,7 @@ def export(
             "-f",
             metavar="FORMAT",
             help="[bold]int8[/bold] (a small checkpoint), [bold]onnx[/bold], [bold]saved-model[/bold] (a folder) or [bold]litert[/bold].",
-            autocompletion=lambda: EXPORT_FORMATS,
+            autocompletion=lambda: ["int8", "litert", "onnx", "saved-model"],
         ),
     ],
     output: Annotated[Path, options.output_option("File or folder to write.")],

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -136,9 +135,9 @@ def model_and_text(context: Context, given: OneText, reading: options.InputOptio
             if size > MAX_CHARACTERS:
                 raise MhaError(f"{name}: more than {MAX_CHARACTERS:,} characters in one text", "choose one line with --record N")
         return model, "\n".join(lines)
-    first = list(islice(texts, 2))
-    if not first:
+    first = next(texts, None)
+    if first is None:
         raise MhaError(f"{name}: holds no text", "give one that does")
-    if len(first) > 1:
+    if next(texts, None) is not None:
         raise MhaError(f"{name}: holds more than one text", "choose one with --record N, its id in `mha predict --json`")
-    return model, first[0]
+    return model, first

@@ -30,10 +30,8 @@ TABLE_CLASSES = 15  # classes that a table shows; of more, the worst
 def training(summary: TrainingSummary, following: str) -> None:
     """The closing table of a training, and the next command."""
     best = summary.best
-    calibration = {}
-    if "calibration_error_after" in summary.metrics:
-        before, after = (summary.metrics[f"calibration_error_{when}"] for when in ("before", "after"))
-        calibration = {"calibration error": f"{after:.4f}, without a scale and a shift {before:.4f}"}
+    before, after = (summary.metrics.get(f"calibration_error_{when}") for when in ("before", "after"))
+    calibration = {} if after is None else {"calibration error": f"{after:.4f}, without a scale and a shift {before:.4f}"}
     figures = {
         "checkpoint": str(summary.checkpoint),
         "epoch kept": f"{best.epoch} of {summary.epochs_run}",

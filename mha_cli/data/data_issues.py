@@ -20,19 +20,12 @@ SHOWN_SPELLINGS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class DataIssues:
-    """How often each likely mistake occurs in labelled texts.
+    """How often each likely mistake occurs in labelled texts; ``line`` has them in words.
 
     Args:
         num_wordless: texts without a word; the next two numbers leave them out.
-        num_repeated: texts equal to an earlier one.
-        num_two_labels: different texts that occur with more than one label.
-        num_respelt: classes that differ from others in case alone.
-        num_variants: labels that are spelt otherwise than most of their class.
-        variants: spellings of the class with most of these, the most frequent first.
-        num_combined: texts whose label looks like several labels in one cell.
-        combined: most frequent of these labels; empty for none.
-        num_blank: blank lines, which are skipped.
-        num_quoted_rows: lines inside quoted fields that look like rows.
+        variants: spellings of the class with most labels that are spelt otherwise than most of it, the most frequent first.
+        combined: most frequent of the labels that look like several; empty for none.
     """
 
     num_wordless: int = 0
@@ -67,9 +60,6 @@ def find_combined(classes: Mapping[str, int]) -> tuple[int, str, str]:
 
     Such labels count if all their parts are classes by themselves. They also count if the parts of most cells occur in other cells, and
     a part comes first in one and later in another. The parts of paths (``home/garden``) and names (``arts, crafts``) do not.
-
-    Args:
-        classes: texts of each class, by its name.
 
     Returns:
         Number of these texts, the most frequent label and its separator; zero and empty if there are none.

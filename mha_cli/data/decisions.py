@@ -26,11 +26,9 @@ MOST_LINEAR_WEIGHTS = 1 << 25  # most numbers in the linear model's table
 
 @dataclass(frozen=True)
 class Facts:
-    """The numbers that decide settings.
+    """The numbers that decide settings, of the texts to learn from and to validate with.
 
     Args:
-        num_texts: texts to learn from and to validate with.
-        num_tokens: tokens of all texts.
         num_words: distinct tokens.
         characters: mean length of a distinct token with a letter, in characters; 0 if there is none.
         median_length: tokens that half of the texts do not exceed.

@@ -33,7 +33,7 @@ BINARIES: dict[bytes, tuple[str, str]] = {
     b"7z\xbc\xaf\x27\x1c": ("a 7z archive", "unpack it first"),
     b"Rar!\x1a\x07": ("a RAR archive", "unpack it first"),
     b"PAR1\x15": ("Parquet", "add --format parquet, or name it .parquet"),
-    b"ARROW1\0\0": ("an Arrow or Feather file", "write it as Parquet or CSV"),
+    **dict.fromkeys((b"ARROW1\0\0", b"\xff\xff\xff\xff"), ("an Arrow or Feather file", "write it as Parquet or CSV")),
     b"Obj\x01": ("an Avro file", "write it as Parquet or CSV"),
     b"\x89HDF\r\n\x1a\n": ("an HDF5 file", _EXPORT),
     b"SQLite format 3\0": ("an SQLite database", _EXPORT),
@@ -41,13 +41,11 @@ BINARIES: dict[bytes, tuple[str, str]] = {
     b"%PDF-": ("a PDF", _EXPORT),
     b"\x89PNG\r\n\x1a\n": ("a PNG picture", _EXPORT),
     b"\xff\xd8\xff": ("a JPEG picture", _EXPORT),
-    b"GIF87a": ("a GIF picture", _EXPORT),
-    b"GIF89a": ("a GIF picture", _EXPORT),
+    **dict.fromkeys((b"GIF87a", b"GIF89a"), ("a GIF picture", _EXPORT)),
     b"\x7fELF": ("a program", _EXPORT),
     b"\x1f\x9d": ("packed with compress", _UNPACK.format("uncompress")),
     **{b"\x80%c\x95" % protocol: ("a pickle", _EXPORT) for protocol in (4, 5)},
     b"ORC\n": ("an ORC file", "write it as Parquet or CSV"),
-    b"\xff\xff\xff\xff": ("an Arrow stream", "write it as Parquet or CSV"),
     b"{\\rtf": ("an RTF document", _EXPORT),
 }
 """First bytes of files that are no text: kind, and the next thing to do."""
