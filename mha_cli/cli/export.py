@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from typer import Option
 
@@ -27,14 +27,8 @@ mha export runs/imdb/checkpoint.keras --format litert \\
 def export(
     checkpoint: options.CheckpointArgument,
     format_name: Annotated[
-        str,
-        Option(
-            "--format",
-            "-f",
-            metavar="FORMAT",
-            help="[bold]int8[/bold] (a small checkpoint), [bold]onnx[/bold], [bold]saved-model[/bold] (a folder) or [bold]litert[/bold].",
-            autocompletion=lambda: ["int8", "litert", "onnx", "saved-model"],
-        ),
+        Literal["int8", "litert", "onnx", "saved-model"],
+        Option("--format", "-f", metavar="FORMAT", help="int8 (a small checkpoint), litert, onnx or saved-model (a folder)."),
     ],
     output: Annotated[Path, options.output_option("File or folder to write.")],
     given: DataOptions,

@@ -9,7 +9,7 @@ from typing import Any
 
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoint
 from mha_cli.data.preparation import LabelledTexts
-from mha_cli.errors import EXIT_FAILURE, MhaError, did_you_mean, need, plural, printable
+from mha_cli.errors import EXIT_FAILURE, MhaError, need, plural
 from mha_cli.export import onnx_file, tensorflow_files
 from mha_cli.export.check import Accuracy, Tokens, accuracies, check_texts, differences
 from mha_cli.runtime.classifier import forward_of
@@ -77,8 +77,6 @@ class Export:
 
 def known_format(name: str) -> Format:
     """The format of that name, if all that it needs is installed."""
-    if name not in FORMATS:
-        raise MhaError(f"--format {printable(name)}: no such format", did_you_mean(name, FORMATS))
     found = FORMATS[name]
     need(f"--format {name}", name, *found.packages)
     return found

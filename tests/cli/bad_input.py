@@ -158,7 +158,7 @@ SECTIONS: dict[str, list[Case]] = {
         Case("heads good.keras --prune 1", "--prune and --output go together; give the number of heads to remove and the file to write"),
         Case("heads good.keras --retrain 1", "--retrain goes with --prune; leave it out"),
         Case("heads good.keras --prune 4 -o x", "--prune 4: the model has …; at most … can be removed, since every block keeps one"),
-        Case("export good.keras -f onx -o x", "--format onx: no such format; did you mean onnx?"),
+        Case("export good.keras -f onx -o x", "Invalid value for '--format' / '-f': 'onx' is not one of 'int8', …"),
         Case("export good.keras -f int8 -o x --no-quoting", "--no-quoting goes with --data; leave it out"),
         Case("data sample.yaml reviews.csv", "sample.yaml: a config is read alone; name its data in it, or with --set data.train=FILE"),
         Case("data mine.yaml --label-column x", "--label-column goes with files alone; write --set data.label_column=x"),
