@@ -20,7 +20,6 @@ from mha_cli.version import __version__
 app = Typer(
     name="mha",
     cls=Group,
-    help="Classify text with multi-head attention written from scratch.",
     epilog="Start with: mha train --config sample",
     no_args_is_help=True,
     rich_markup_mode="rich",

@@ -103,14 +103,12 @@ def read_labelled(
     A folder has one sub-folder per class, named for the class, with one ``.txt`` file per text; hidden names and the sub-folder ``unsup``
     are skipped. Texts are left alone, and may be empty. Blank lines are skipped.
     """
-    every = [path for given in paths for path in matching_paths(given)]
-    return chain.from_iterable([_texts_of(path, file_reading(path, columns, dialect, warnings)) for path in every])
 
+    def texts_of(path: str) -> Iterator[LabelledText]:
+        reading = file_reading(path, columns, dialect, warnings)
+        return _folder_texts(path, reading) if is_folder(path) else _file_texts(path, labelled_format(path, dialect), reading)
 
-def _texts_of(path: str, reading: Reading) -> Iterator[LabelledText]:
-    if is_folder(path):
-        return _folder_texts(path, reading)
-    return _file_texts(path, labelled_format(path, reading.dialect), reading)
+    return chain.from_iterable([texts_of(path) for given in paths for path in matching_paths(given)])
 
 
 def labelled_format(path: str, dialect: Dialect = USUAL) -> Format:
@@ -130,17 +128,18 @@ def read_text_lines(path: str, dialect: Dialect = USUAL) -> Iterator[str]:
     """The texts of a file, plain or gzipped, one per line; blank lines are left out."""
     if is_folder(path):
         raise MhaError(f"{shown_path(path)}: is a folder", "give a text file with one text per line")
-    return _text_lines(path, dialect)
+    reading = file_reading(path, Columns(text_setting="data.text_column"), dialect)
 
+    def texts() -> Iterator[str]:
+        empty = True
+        for record in read_records("lines", file_pieces(path), reading):
+            if text := record.text.strip():
+                empty = False
+                yield text
+        if empty:
+            raise MhaError(f"{reading.name}: no text in it", "write one text per line")
 
-def _text_lines(path: str, dialect: Dialect) -> Iterator[str]:
-    empty = True
-    for record in read_records("lines", file_pieces(path), file_reading(path, Columns(text_setting="data.text_column"), dialect)):
-        if text := record.text.strip():
-            empty = False
-            yield text
-    if empty:
-        raise MhaError(f"{shown_path(path)}: no text in it", "write one text per line")
+    return texts()
 
 
 def is_folder(path: str) -> bool:
@@ -150,10 +149,8 @@ def is_folder(path: str) -> bool:
         mode = os.stat(os.path.expanduser(path)).st_mode
     except FileNotFoundError:
         raise MhaError(f"{shown}: no such file or folder", "check the path; relative paths start at the current folder") from None
-    except OSError as error:
-        raise MhaError(f"{shown}: {error.strerror}", "give the path of data that can be read") from None
-    except ValueError:
-        raise MhaError(f"{shown}: not a file name", _KINDS) from None
+    except (OSError, ValueError) as error:
+        raise MhaError(f"{shown}: {getattr(error, 'strerror', 'not a file name')}", "give the path of data that can be read") from None
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         kind = "a pipe" if stat.S_ISFIFO(mode) else "a device" if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) else "a socket"
         raise MhaError(f"{shown}: {kind}, neither a file nor a folder", "save the texts in a file first; they are read more than once")

@@ -34,6 +34,7 @@ class TfdsTexts(TextSource):
         self.name = settings.name
         data_dir = _data_dir(settings)
         self._builder = _open_builder(settings.name, data_dir)
+        self._way_out = f"remove {shown_path(self._builder.data_path)}, and fetch or copy the set again"
         self._labels = _class_labels(self._builder.info.features, settings)
         self.class_names = tuple(dict.fromkeys(class_name(label, f"{settings.name}, {settings.label_key}") for label in self._labels))
         if not self._builder.data_path.exists():
@@ -75,10 +76,6 @@ class TfdsTexts(TextSource):
             problem = re.sub(r"\{\{.*?\}\} |\[Op:.*", "", _first_line(error)).strip()
             message = f"{self.name}: the split {printable(split)} cannot be read: {printable(problem, 200)}"
             raise MhaError(message, self._way_out, EXIT_FAILURE) from None
-
-    @property
-    def _way_out(self) -> str:
-        return f"remove {shown_path(self._builder.data_path)}, and fetch or copy the set again"
 
     def _check_split(self, split: str, setting: str = "") -> None:
         try:

@@ -153,7 +153,7 @@ def test_pipes_devices_and_sockets_are_refused() -> None:
 
 
 def test_names_of_no_format() -> None:
-    assert error_of(read, "a\0b.csv") == f"a\\x00b.csv: not a file name; {KINDS}"
+    assert error_of(read, "a\0b.csv") == "a\\x00b.csv: not a file name; give the path of data that can be read"
     assert error_of(read, write("a.\x1b[2J", "text,label\n")).endswith(f": unknown extension .\\x1b[2j; {KINDS}")
     assert error_of(read, write("reviews", "text,label\n")) == f"reviews: no extension that tells its format; {KINDS}"
 
