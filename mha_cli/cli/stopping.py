@@ -54,27 +54,10 @@ def stop_request(result: Callable[[], str | None]) -> Iterator[StopRequest]:
     """
     request = StopRequest()
     before = {number: signal.getsignal(number) for number in SIGNALS}
-    with _heard(request):
-        for number, handler in before.items():
-            if handler is not signal.SIG_IGN:
-                signal.signal(number, request.receive)
-        try:
-            yield request
-        except KeyboardInterrupt:
-            kept = result() or " before there was anything to keep; start again"
-            raise MhaError(f"interrupted{kept}", exit_code=request.exit_code) from None
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-
-@contextmanager
-def _heard(request: StopRequest) -> Iterator[None]:
-    """Log the first signal from a thread: Python handles it only when TensorFlow comes back, which may take seconds."""
     ours, theirs = os.pipe()
     os.set_blocking(theirs, False)
 
-    def listen() -> None:
+    def listen() -> None:  # in a thread: Python handles a signal only when TensorFlow comes back, which may take seconds
         heard = False
         while number := os.read(ours, 1):
             if not heard and number[0] in SIGNALS:
@@ -85,8 +68,16 @@ def _heard(request: StopRequest) -> Iterator[None]:
     listener.start()
     earlier = signal.set_wakeup_fd(theirs, warn_on_full_buffer=False)
     try:
-        yield
+        for number, handler in before.items():
+            if handler is not signal.SIG_IGN:
+                signal.signal(number, request.receive)
+        yield request
+    except KeyboardInterrupt:
+        kept = result() or " before there was anything to keep; start again"
+        raise MhaError(f"interrupted{kept}", exit_code=request.exit_code) from None
     finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
         signal.set_wakeup_fd(earlier)
         os.close(theirs)
         listener.join()
