@@ -34,7 +34,6 @@ COMMANDS = {
     "doctor": "Show versions, the machine, and where mha looks for data and checkpoints; check a checkpoint.",
 }
 """Every command with the first line of its help, so that ``mha --help`` imports none of them."""
-
 MAY_BE_EMPTY = {"text", "texts", "fields"}  # parameters whose value may be empty: a text without words, a column without a name
 
 

@@ -15,11 +15,9 @@ from mha_cli.errors import plural
 LONG_TEXT = 100  # length of the median text, in tokens, above which n-grams are weighted by position
 SPELT_WORD = 3.0
 """Mean length of a distinct word, in characters, from which subwords are read; where each character is a word, there are none."""
-
 MOST_WITH_SUBWORDS = 5_000_000  # tokens of all texts up to which subwords are read; with more, whole words suffice
 TAUGHT_TEXTS = 1_000
 """Mean texts per class from which the linear model teaches the encoder; with fewer, its out-of-fold predictions are too poor."""
-
 LINE_WIDTH = 79
 MOST_LINEAR_WEIGHTS = 1 << 25  # most numbers in the linear model's table
 

@@ -35,7 +35,6 @@ MOST_FRACTIONS = 0.1  # share of a column of labels that may be fractions; readi
 
 Values: TypeAlias = dict[str, list[object]]
 """Values of each column."""
-
 _CODE = re.compile(r"(?=[!-~]*[\d:/@_])[!-~]*")
 """A number, a date, a link, an address, an id: one word of ASCII with a digit or a mark that words do not have."""
 _DATE = re.compile(r"\s*\d{1,4}([-./])\d{1,2}\1\d{1,4}\b")

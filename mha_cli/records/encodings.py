@@ -18,7 +18,6 @@ MARKS = {
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
 """Byte-order marks, a longer one before its own beginning. A mark is right, whatever encoding was asked for."""
-
 _UNPACK = "unpack it first, with {0} or in a pipe, as {0} -c FILE | mha predict"
 _EXPORT = "save the texts as CSV in UTF-8"
 _UNZIP = "save a table as CSV in UTF-8, or unpack the archive"

@@ -29,22 +29,14 @@ USUAL = Dialect()
 
 
 class StreamWarnings:
-    """Warnings that reading a stream collects. Labelled texts of several files share one object.
-
-    Args:
-        guessed: True if the user named no format.
-
-    Attributes:
-        num_blank: blank lines left out.
-        num_quoted_rows: lines inside quoted fields that would be rows by themselves.
-    """
+    """Warnings that reading a stream collects, in a format ``guessed`` or named. Labelled texts of several files share one object."""
 
     def __init__(self, guessed: bool = False) -> None:
         self._guessed = guessed
         self._format = self._first_quoted = self._no_quoting = ""
         self._first_fault: MhaError | None = None
         self._num_faulty = self._last_faulty = 0
-        self.num_blank = self.num_quoted_rows = 0
+        self.num_blank = self.num_quoted_rows = 0  # lines left out; lines inside quoted fields that would be rows by themselves
 
     @property
     def lines(self) -> list[str]:
