@@ -100,9 +100,7 @@ class OneText:
     path: Annotated[Path | None, Option("--input", "-i", metavar="FILE", help="File to read, plain or gzipped, or -.")] = None
     record: Annotated[
         int | None,
-        Option(
-            "--record", min=1, metavar="N", help="Number of the text in the input, from 1.", show_default="plain lines: all as one text"
-        ),
+        Option("--record", min=1, metavar="N", help="Number of the text in the input, from 1.", show_default="plain lines: all as one"),
     ] = None
 
 

@@ -52,9 +52,7 @@ def tuning(summary: TuningSummary, following: str) -> None:
     best, recipe = summary.best, summary.recipe
     rows = []
     for name in sorted(best.settings, key=lambda name: -summary.importance.get(name, 0.0)):
-        values = [
-            f"{value:.3g}" if isinstance(value, float) else json.dumps(value) for value in (recipe.settings[name], best.settings[name])
-        ]
+        values = [f"{one:.3g}" if isinstance(one, float) else json.dumps(one) for one in (recipe.settings[name], best.settings[name])]
         rows.append([name, *values, f"{summary.importance[name]:.0%}" if name in summary.importance else ""])
     print_table(["setting"], ["recipe", "best", "matters"], rows, "Settings")
     stopped = sum(trial.stopped for trial in summary.trials)
