@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -129,6 +130,24 @@ def untraced() -> Iterator[None]:
 
     with step_by_step():
         yield
+
+
+@pytest.fixture(scope="module")
+def trained_in_numpy() -> Iterator[None]:
+    """Every trainer is one in NumPy."""
+    from tests.training.numpy_trainer import in_numpy
+
+    with pytest.MonkeyPatch.context() as patch:
+        in_numpy(patch.setattr)
+        yield
+
+
+@pytest.fixture
+def sigint_obeyed() -> Iterator[None]:
+    """Ctrl-C as a terminal's shell sets it up; tests that were started in the background would ignore it."""
+    earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, earlier)
 
 
 @pytest.fixture(scope="session")

@@ -92,6 +92,7 @@ def test_examples_say_the_same_with_other_matrix_kernels(generate: ModuleType) -
 # Hand-written pages
 
 
+@pytest.mark.process
 def test_figures_print_what_the_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     figures = module_of(DOCS / "figures.py")
     monkeypatch.setattr(figures, "FIGURES", tmp_path)

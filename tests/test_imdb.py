@@ -65,25 +65,3 @@ def test_the_packaged_model_is_as_good_as_its_card_says(tmp_path: Path) -> None:
     card = (CONFIGS.parent / "docs" / "model-card.md").read_text()
     accuracy = json.loads(scored.stdout)["accuracy"]
     assert f"**{100 * accuracy:.2f} %**" in card
-
-
-def test_numpy_and_keras_agree_on_thousands_of_reviews() -> None:
-    from itertools import islice, pairwise
-
-    import numpy as np
-
-    from mha_cli.checkpoint.file import read_checkpoint
-    from mha_cli.config.settings import TfdsData
-    from mha_cli.data.corpus import encode_texts
-    from mha_cli.data.tfds import TfdsTexts
-    from mha_cli.model.classifier import to_model
-    from mha_cli.model.outputs import compile_forward, predict_probabilities
-    from mha_cli.runtime.probabilities import probabilities_of
-    from mha_cli.text.encoding import TextPipeline
-
-    checkpoint = read_checkpoint(PACKAGED)
-    texts = (one.text for one in islice(TfdsTexts(TfdsData(source="tfds", data_dir=DATA)).read("test"), 4000))
-    reviews = encode_texts(texts, TextPipeline(checkpoint.config.text, checkpoint.vocabulary))
-    expected = predict_probabilities(compile_forward(to_model(checkpoint)), checkpoint.memory_estimate, reviews)
-    found = probabilities_of([reviews.tokens[start:end].tolist() for start, end in pairwise(reviews.offsets)], checkpoint)
-    np.testing.assert_allclose(found, expected, atol=1e-5, rtol=0)

@@ -26,7 +26,7 @@ from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.workers import Worker
 from tests.batch.archive import expected, numbered, refuse_anything_else, rows_of, write_archive
 from tests.checkpoints import rewrite, small_checkpoint_file
-from tests.cli.command import ROOT, TIMEOUT, Result, environment, fork, refusal, run_here, run_mha, run_on_terminal, tree
+from tests.cli.command import ROOT, TIMEOUT, Result, children_of, environment, fork, refusal, run_here, run_mha, run_on_terminal, tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -414,7 +414,7 @@ def test_a_batch_that_is_ended_goes_on(number: int, code: int, said: str, folder
         while not [*folder.glob("out/_*")]:
             assert process.poll() is None
             time.sleep(0.01)
-        started = children(process.pid)
+        started = children_of(process.pid)
         assert len(started) == 2
         process.send_signal(number)
         assert process.communicate(timeout=TIMEOUT) == ("", said)
@@ -426,10 +426,6 @@ def test_a_batch_that_is_ended_goes_on(number: int, code: int, said: str, folder
     assert summary_of(batch("long", "--json"))["earlier"] == len([*{file for file, _ in done}])
     assert numbered(rows_of(folder / "out")) == expected(counts)
     refuse_anything_else(folder / "out")
-
-
-def children(pid: int) -> list[int]:
-    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def test_a_terminal_shows_only_how_far_it_is(folder: Path) -> None:

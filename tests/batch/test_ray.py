@@ -206,21 +206,3 @@ def test_an_address_where_nobody_listens(tmp_path: Path, archive: dict[str, int]
     assert (code, stdout) == (2, "")
     line = "error: --address 127.0.0.1:9: Connection refused; give the address that `ray start --head` shows"
     assert stderr.splitlines()[1:] == [line]
-
-
-def test_a_file_that_ends_its_process_again_and_again_is_given_up(tmp_path: Path, start: Callable[..., Process]) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "long.txt").write_text(f"{' '.join([TEXT] * 14)}\n" * 60_000)
-    batch = start("--address", "local", "--workers", "1", "--json")
-    begun = set[Path]()
-    for _ in range(3):
-        while not (new := {*(tmp_path / "out").glob("*.tmp")} - begun):
-            assert batch.poll() is None, batch.ended()
-            time.sleep(0.05)
-        begun |= new
-        batch.kill_one(WORKER)
-    code, stdout, stderr = batch.ended()
-    assert code == 1, stderr
-    name = str(tmp_path / "in" / "long.txt")
-    assert json.loads(stdout)["failed"] == {name: f"{name}: the process that read it has ended 3 times; look at its memory"}
-    assert rows_of(tmp_path / "out") == []

@@ -1,15 +1,13 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import h5py
 import numpy as np
 import pytest
 
@@ -19,16 +17,14 @@ from mha_cli.checkpoint.quantization import dequantize, quantize
 from mha_cli.config.settings import FilesData
 from mha_cli.errors import MhaError
 from mha_cli.text.vocabulary import Vocabulary
-from tests.checkpoints import members_of, rewrite, same, small_checkpoint, small_checkpoint_file, write_archive
+from tests.checkpoints import members_of, same, small_checkpoint, small_checkpoint_file, write_archive
 from tests.cli.command import ROOT, TIMEOUT, environment
 from tests.errors import error_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    pass
 
 WAY_OUT = "give a checkpoint that `mha train` wrote"
-HEAD = "layers/dense/vars/0"
-"""Where the classifier's kernel lies in the weights; its shape is (14, 1)."""
 
 
 @pytest.fixture
@@ -121,50 +117,6 @@ def test_what_to_do(path: Path) -> None:
     assert error_of(read_checkpoint, Path("\x1b[31m" * 100)).startswith(r"\x1b[31m\x1b[31m")
     write_archive(path, members_of(path) | {"config.json": b"{}"})
     assert error_of(read_checkpoint, path) == "a.keras: config.json is damaged (its checksum does not fit); fetch or train it anew"
-
-
-def replaced(**dataset: Any) -> Callable[[h5py.File], object]:
-    """A change that puts another dataset in the place of the classifier's kernel."""
-    return lambda file: (file.pop(HEAD), file.create_dataset(HEAD, **dataset))
-
-
-def linked(link: object) -> Callable[[h5py.File], object]:
-    """A change that puts a link in the place of the classifier's kernel."""
-    return lambda file: (file.pop(HEAD), file.__setitem__(HEAD, link))
-
-
-def virtual(file: h5py.File) -> None:
-    """The classifier's kernel as a view of another file."""
-    del file[HEAD]
-    layout = h5py.VirtualLayout((14, 1), np.float32)
-    layout[:] = h5py.VirtualSource("other.h5", "x", (14, 1))
-    file.create_virtual_dataset(HEAD, layout)
-
-
-ZEROS = np.zeros((14, 1), np.float32)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (replaced(data=ZEROS.astype(">f4")), "HEAD does not hold little-endian float32 numbers"),
-        (replaced(shape=(14, 1), dtype=np.float32), "HEAD does not lie in the file"),
-        (replaced(data=ZEROS, maxshape=(14, None)), "HEAD can grow"),
-        (replaced(data=ZEROS, chunks=(7, 1)), "HEAD is not stored as one plain block"),
-        (replaced(data=ZEROS, compression="gzip"), "HEAD has more than a plain array or group has"),
-        (replaced(shape=(14, 1), dtype=np.float32, external=[("/etc/passwd", 0, 56)]), "HEAD has more than a plain array or group has"),
-        (virtual, "HEAD has more than a plain array or group has"),
-        (linked(h5py.SoftLink("/layers/positional_embedding/token_embedding/vars/0")), "0 is a link"),
-        (linked(h5py.ExternalLink("/tmp/other.h5", "/x")), "layers/dense/vars has more than a plain array or group has"),
-        (lambda file: file.create_group("layers/another\x1b[31m"), r"holds layers/another\x1b[31m, which does not belong there"),
-    ],
-)
-def test_weights_that_h5py_writes_in_other_forms(change: Callable[[h5py.File], object], message: str, path: Path) -> None:
-    buffer = io.BytesIO(members_of(path)["model.weights.h5"])
-    with h5py.File(buffer, "r+") as file:
-        change(file)
-    rewrite(path, {"model.weights.h5": buffer.getvalue()})
-    assert error_of(read_checkpoint, path) == f"a.keras: damaged, or no checkpoint ({message.replace('HEAD', HEAD)}); {WAY_OUT}"
 
 
 # While it is read

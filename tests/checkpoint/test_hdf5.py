@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 import h5py
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mha_cli.checkpoint.hdf5 import read_arrays
 
@@ -51,14 +49,6 @@ def test_what_h5py_writes_is_read(number: int) -> None:
         assert found[path].dtype == np.float32
         np.testing.assert_array_equal(found[path], array)
         assert np.shares_memory(found[path], np.frombuffer(data, np.uint8))  # nothing is copied
-
-
-@given(st.lists(st.text("abz019_", min_size=1, max_size=4), min_size=1, max_size=12, unique=True), st.integers(0, 99))
-def test_trees_of_any_form(names: list[str], seed: int) -> None:
-    paths = ["/".join([*(f"g{letter}" for letter in name[:-1]), f"{name}.x"]) for name in names]
-    arrays = drawn(paths, seed)
-    found = read_arrays(written(arrays), shapes(arrays))
-    assert all(np.array_equal(found[path], array) for path, array in arrays.items())
 
 
 @pytest.mark.parametrize(("used", "message"), [(0, "a group's tree is damaged"), (1, "holds a, which does not belong there")])

@@ -145,16 +145,6 @@ def test_a_run_that_learnt_something_or_was_resumed_stays(resume: bool, learnt: 
     assert sorted(os.listdir("run")) == [CONFIG, "last"][: 1 + learnt]
 
 
-def test_a_directory_is_held_by_one_run() -> None:
-    with run_directory(Path("run"), Config()):
-        make_file(f"run/{STATE}")
-        for resume in (False, True):
-            said = error_of(run_directory(Path("run"), Config(), resume).__enter__)
-            assert said == "run: another training writes there; wait for it, or choose another folder"
-    with run_directory(Path("run"), Config(), resume=True):
-        pass
-
-
 def test_a_directory_is_checked_when_it_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that ends while another one waits for its lock is not lost."""
     Path("run").mkdir()

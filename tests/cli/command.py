@@ -149,15 +149,16 @@ def start_training(cwd: Path, *args: str | Path, env: Mapping[str, str] | None =
     return fork(["train", *args], cwd, env=env, text=True)
 
 
-def held_training(cwd: Path) -> Forked:
-    """A training of ``run`` in a folder that is stopped, as by Ctrl-Z, soon after its first epoch; ``RESUME`` goes on with it."""
-    settings = (*TRACED_SOON, "data.num_texts=300", "model.embed_dim=32", "model.feed_forward_dim=32", "training.epochs=20")
-    process = start_training(cwd, "--config", TINY, *(part for setting in settings for part in ("--set", setting)), "--output", "run")
+def wait_for_line(process: Forked, start: str) -> None:
+    """Read stderr until a line begins so."""
     assert process.stderr is not None
-    while not (line := process.stderr.readline()).startswith("epoch 1:"):
-        assert line, "the training ended"
-    process.send_signal(signal.SIGSTOP)
-    return process
+    while not (line := process.stderr.readline()).startswith(start):
+        assert line, "the command ended"
+
+
+def children_of(pid: int) -> list[int]:
+    """The processes that one has started."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 @contextlib.contextmanager

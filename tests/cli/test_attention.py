@@ -34,6 +34,7 @@ ODD_TEXTS = (
     "[bold]the[/bold] [/x] \x1b[31m film \x1b]0;title\x07 $x_1$ \\frac{1}{2} %",
     "映画 は 素晴らしい 🙂👩‍👩‍👧 ﷽",
     "a" * 500,
+    HOSTILE,
 )
 
 
@@ -205,12 +206,6 @@ def test_the_page_tells_of_the_model_what_its_file_says(mha: Mha, tmp_path: Path
         assert model["validation accuracy"] == shown
         assert model["classes"] == f"bad, \\x1b[31m{'x' * 34}…, {', '.join(map(str, range(18)))} and 12 more"
         assert model["weights"] == f"{sum(weight.size for weight in checkpoint.weights.values()):,}"
-
-
-def test_a_hostile_review_is_only_data(attention: Attention, tmp_path: Path) -> None:
-    assert attention(HOSTILE, "--html", "page.html").code == 0
-    words = data_of(tmp_path / "page.html")["words"]
-    assert words == ["<", "/", "script", ">", "<", "b", ">", "&", "the", "<", "!", "-", "-"]
 
 
 def test_the_picture_names_heads_and_words_marks_unknown_ones_and_tells_the_entropy(blocks: Path, mha: Mha, tmp_path: Path) -> None:

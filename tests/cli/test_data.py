@@ -64,12 +64,6 @@ def test_training_and_test_data_of_a_config(tmp_path: Path, mha: Mha) -> None:
     assert rows.items() >= expected.items()
     assert "split test" in result.stdout
 
-    found = json.loads(mha("data", "lamps.yaml", "--set", "data.test=b.csv", "--json").stdout)
-    assert (found["layout"], found["data"], found["sequence_length"], found["vocabulary_size"]) == (None, "a.csv", 2, 48)
-    assert found["test"].items() >= {"num_in_training": 3, "num_new_classes": 1, "num_cut": 4}.items()
-    assert found["test"]["texts"]["classes"] == {"bad": 2, "good": 1, "odd\x1b": 1}
-    assert found["train"]["histogram"] == {"4": 40}
-
 
 def test_label_issues_are_listed_with_their_places(tmp_path: Path, mha: Mha) -> None:
     """Two labels are wrong: in the first file on line 8, in the second on line 3."""

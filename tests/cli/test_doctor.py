@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import mha_cli
 from mha_cli.checkpoint.runs import PACKAGED
-from mha_cli.cli.doctor import diagnose
 from tests.checkpoints import rewrite, small_checkpoint, small_checkpoint_file
 from tests.cli.command import tree
 
@@ -45,22 +44,6 @@ def test_versions_and_places(tmp_path: Path, mha: Mha) -> None:
         {"what": "model that comes with mha", "path": str(PACKAGED), "named_by": "default", "exists": True, "checkpoints": None},
     ]
     assert found["checkpoint"] is None
-
-
-def test_the_machine(tmp_path: Path) -> None:
-    for name, text in {
-        "proc/cpuinfo": "processor\t: 0\nflags\t\t: fpu sse amx_bf16 avx512_bf16 amx_tile\n\nprocessor\t: 1\nflags\t\t: fpu\n",
-        "proc/meminfo": "MemTotal:       24684000 kB\nMemFree:         100 kB\nMemAvailable:   21000000 kB\n",
-        "proc/self/cgroup": "0::/outer/inner\n",
-        "sys/fs/cgroup/outer/memory.max": "2000000000\n",
-        "sys/fs/cgroup/outer/inner/memory.max": "max\n",
-    }.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    found = diagnose(root=tmp_path)
-    assert found["bfloat16"] == ("amx_bf16", "avx512_bf16")
-    assert (found["memory_bytes"], found["memory_available_bytes"]) == (24_684_000 * 1024, 21_000_000 * 1024)
-    assert found["memory_limit_bytes"] == 2_000_000_000
 
 
 def test_a_checkpoint_in_order(tmp_path: Path, mha: Mha) -> None:

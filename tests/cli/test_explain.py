@@ -141,23 +141,14 @@ def test_gradients_beside_it(explain: Explain, small: Path, tmp_path: Path) -> N
     assert data_of(tmp_path / "why.html")["gradients"] == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.parametrize("text", ["[bold]the[/bold] film [/red]", "\x1b[31mthe\x1b]0;title\x07 映画 🙂 ﷽", "a" * 500])
-def test_odd_texts_are_shown_harmlessly(text: str, explain: Explain) -> None:
-    result = explain(text)
-    assert (result.code, result.stderr) == (0, "")
-    assert not has_control_characters(result.stdout)
-    if text.startswith("["):
-        words = [word.lstrip("+-").rstrip("*") for word in result.lines[1].split()]
-        assert words == ["[", "bold", "]", "the", "[", "/", "bold", "]", "film", "[", "/", "red", "]"]
-
-
-def test_hostile_class_names_are_shown_as_they_are(mha: Mha, tmp_path: Path) -> None:
+def test_hostile_class_names_and_texts_are_shown_as_they_are(mha: Mha, tmp_path: Path) -> None:
     names = ("[red]bad[/red]", "[/nonsense]\x1b[31m", "</script>")
     checkpoint = small_checkpoint_file(tmp_path / "a.keras", class_names=names)
-    result = mha("explain", TEXT, "-c", checkpoint, "--html", "why.html")
+    text = "[bold]the[/bold] \x1b[31mfilm\x1b]0;title\x07 映画 [/red]"
+    result = mha("explain", text, "-c", checkpoint, "--html", "why.html")
     assert (result.code, result.stderr) == (0, "")
     assert not has_control_characters(result.stdout)
-    label = explain_text(read_checkpoint(checkpoint), TEXT).prediction.label.replace("\x1b", r"\x1b")
+    label = explain_text(read_checkpoint(checkpoint), text).prediction.label.replace("\x1b", r"\x1b")
     assert result.lines[0].startswith(f"{label} 0.")
     assert f"What decides for {label}" in result.stdout
     assert data_of(tmp_path / "why.html")["prediction"].startswith(names)

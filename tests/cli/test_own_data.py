@@ -14,7 +14,7 @@ import pytest
 from mha_cli.cli.train import scoring_command
 from mha_cli.config.loading import config_from_dict, load_config
 from tests.checkpoints import members_of, rewrite
-from tests.cli.command import TRACED_SOON, Result, refusal, run_here, step_by_step, tree
+from tests.cli.command import TRACED_SOON, Result, refusal, run_here, step_by_step
 
 if TYPE_CHECKING:
     from tests.cli.command import Mha
@@ -91,16 +91,6 @@ def test_predict_remembers_the_text_column_or_takes_another(mha: Mha, cwd: Path)
 
 
 # From elsewhere
-
-
-def test_data_that_a_strangers_checkpoint_names_is_left_alone(mha: Mha, cwd: Path) -> None:
-    shutil.copy(cwd / CHECKPOINT, cwd / "got.keras")
-    with_data(cwd / "got.keras", source="files", train="secret.csv", test="\x1b[31m.csv")
-    (cwd / "secret.csv").write_text("name,password\n")
-    before = tree(cwd)
-    left = r"the data that it names is left alone: secret.csv, \x1b[31m.csv; say with --data what to read"
-    assert refusal(mha("evaluate", "got.keras", "--split", "validation")) == f"got.keras: no config.yaml beside it agrees, so {left}"
-    assert tree(cwd) == before
 
 
 @pytest.mark.parametrize("broken", ["text", "pipe", "folder"])

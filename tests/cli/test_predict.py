@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-import zipfile
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 
-from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
-from mha_cli.config.settings import SampleData
-from mha_cli.data.sample import SampleTexts
-from mha_cli.runtime.classifier import Classifier
-from mha_cli.text.encoding import TextPipeline
+from mha_cli.checkpoint.file import write_checkpoint
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
 from tests.cli.command import Result, has_control_characters, run_on_terminal
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.cli.command import Mha, Predict, Run
+    from tests.cli.command import Mha, Predict
 
 TEXTS = ("the film was superb", "dreadful, dreadful", "not a film", "a superb film, not a dreadful one .")
 
@@ -73,17 +67,6 @@ def _approximately(line: str) -> dict[str, Any]:
 # Text is data
 
 
-@pytest.mark.parametrize("arguments", [[], ["--json"]])
-def test_odd_texts_are_printed_harmlessly(arguments: list[str], predict: Predict) -> None:
-    result = predict(*arguments, stdin="".join(f"{text}\n" for text in ODD_TEXTS))
-    assert (result.code, result.stderr) == (0, "")
-    assert len(result.lines) == len(ODD_TEXTS)
-    assert not has_control_characters(result.stdout)
-    assert result.stdout.isascii()
-    as_arguments = [text for text in ODD_TEXTS if "\0" not in text]
-    assert len(predict(*arguments, *as_arguments).lines) == len(as_arguments)
-
-
 def test_class_names_are_data_too(mha: Mha, tmp_path: Path) -> None:
     small_checkpoint_file(tmp_path / "odd.keras", ("[bold]\x1b[31mred[/]", "a\tb\nc\x00", "🙂"), seed=3)
     plain, as_json = (mha("predict", "-c", "odd.keras", *option, *TEXTS) for option in ([], ["--json"]))
@@ -110,9 +93,6 @@ def test_a_terminal_sees_the_beginning_of_each_text(small: Path, tmp_path: Path)
     assert len(result.lines[9].expandtabs()) <= 110
 
 
-# Streams that are closed
-
-
 # Which checkpoint
 
 
@@ -131,27 +111,6 @@ def test_the_last_trained_run_and_the_model_that_comes_with_mha(small: Path, mha
     (tmp_path / "runs" / "one" / "checkpoint.keras").write_bytes(small.read_bytes())
     result = mha("predict", "the film")
     assert (len(result.lines), result.stderr) == (1, "using runs/one/checkpoint.keras (the last trained run)\n")
-
-
-def test_keras_itself_opens_a_trained_checkpoint_and_says_the_same(scored: Run) -> None:
-    import keras
-
-    import mha_cli.layers  # noqa: F401 (it registers the layers)
-
-    with zipfile.ZipFile(scored.checkpoint) as archive:
-        modules = set(re.findall(r'"module": "(mha_cli[.\w]*)"', archive.read("config.json").decode()))
-    assert modules
-    assert all(module.startswith("mha_cli.layers.") for module in modules)  # so that `import mha_cli.layers` is enough
-    texts = [review.text for review in SampleTexts(SampleData(num_texts=200)).read("test")]
-    checkpoint = read_checkpoint(scored.checkpoint)
-    encoder = TextPipeline(checkpoint.config.text, checkpoint.vocabulary)
-    rows = [encoder.encode(text).tokens for text in texts]
-    padded = np.zeros((len(rows), max(map(len, rows))), np.int32)
-    for row, tokens in zip(padded, rows, strict=True):
-        row[: len(tokens)] = tokens
-    theirs = np.asarray(keras.models.load_model(scored.checkpoint)(padded))[:, 0]
-    ours = [said.probabilities["pos"] for said in Classifier(checkpoint).predict(texts)]
-    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
 
 
 # A model that cannot answer

@@ -6,13 +6,12 @@ import csv
 import gzip
 import io
 import json
-import subprocess
 import zlib
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.command import COMMAND, TIMEOUT, answer, environment, start
+from tests.cli.command import answer, start
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,18 +108,6 @@ def test_a_slow_producer_is_answered_at_once(small: Path, tmp_path: Path) -> Non
         process.stdin.write(packer.compress(b'"') + packer.flush())
         process.stdin.close()
         assert [line.count(b"\t") for line in process.stdout.readlines()] == [2]
-
-
-# The environment
-
-
-@pytest.mark.parametrize("env", [{"PYTHONIOENCODING": "ascii"}, {"PYTHONUTF8": "0", "LC_ALL": "POSIX"}])
-def test_data_is_utf8_in_every_language(env: dict[str, str], small: Path, tmp_path: Path) -> None:
-    command = [*COMMAND, "predict", "-c", small, "--field", "text"]
-    given = "naïve – 映画 🎬\n".encode()
-    done = subprocess.run(command, input=given, capture_output=True, cwd=tmp_path, env=environment(env), timeout=TIMEOUT, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert done.stdout.split(b"\t")[3] == given
 
 
 def test_colours_are_for_terminals_alone(predict: Predict) -> None:

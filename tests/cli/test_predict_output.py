@@ -26,10 +26,10 @@ from pyarrow import parquet
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.runtime.classifier import Classifier
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
-from tests.cli.command import TIMEOUT, Result, answer, fork, read_terminal, refusal, start
+from tests.cli.command import TIMEOUT, Result, answer, children_of, fork, read_terminal, refusal, start
 
 if TYPE_CHECKING:
-    from tests.cli.command import Mha, Predict
+    from tests.cli.command import Predict
     from tests.cli.forks import Forked
 
 TEXTS = ("not a film", "dreadful, dreadful", "a superb film, not a dreadful one .", "", "dreadful film was not")
@@ -208,21 +208,6 @@ WAYS = [("predict", "-o", "labels.tsv"), ("attention", "--png", "picture.png"), 
 
 
 @pytest.mark.parametrize(("command", "option", "name"), WAYS)
-def test_a_file_behind_a_link_keeps_its_mode(command: str, option: str, name: str, small: Path, mha: Mha, tmp_path: Path) -> None:
-    (tmp_path / "real").write_text("earlier")
-    (tmp_path / "real").chmod(0o600)
-    (tmp_path / name).symlink_to("real")
-    notes = [tmp_path / ".mha-notes.tmp", tmp_path / ".mha-notes_1.tmp"]
-    for note in notes:
-        note.touch()
-    assert mha(command, "the film", "-c", small, option, name).code == 0
-    assert (tmp_path / name).is_symlink()
-    assert (tmp_path / "real").stat().st_mode & 0o777 == 0o600
-    assert (tmp_path / "real").read_bytes() != b"earlier"
-    assert set(tmp_path.iterdir()) == {tmp_path / "real", tmp_path / name, *notes}
-
-
-@pytest.mark.parametrize(("command", "option", "name"), WAYS)
 def test_a_pipe_is_written_to_and_not_replaced(command: str, option: str, name: str, small: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / name)
     with fork([command, "the film", "-c", small, option, name], tmp_path) as process:
@@ -249,11 +234,6 @@ def test_an_interrupted_command_leaves_the_earlier_file(ending: signal.Signals, 
 # Several processes
 
 
-def children_of(process: Forked) -> list[int]:
-    """The processes that a command has started."""
-    return [int(child) for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
-
-
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_reader_that_leaves_ends_the_workers_too(number: int, small: Path, tmp_path: Path) -> None:
     producer = subprocess.Popen([sys.executable, "-c", "while True: print('the film')"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
@@ -263,7 +243,7 @@ def test_a_reader_that_leaves_ends_the_workers_too(number: int, small: Path, tmp
         assert process.stdout
         assert process.stderr
         assert b"\t" in answer(process)
-        workers = children_of(process)
+        workers = children_of(process.pid)
         assert len(workers) == (number if number > 1 else 0)
         process.stdout.close()
         assert process.stderr.read() == b""
@@ -279,7 +259,7 @@ def test_ctrl_c_ends_the_workers_in_silence(number: int, small: Path, tmp_path: 
         assert process.stderr
         process.stdin.write(b"the film\n" * 100)
         assert b"\t" in answer(process)
-        workers = children_of(process)
+        workers = children_of(process.pid)
         assert len(workers) == (number if number > 1 else 0)
         for worker in workers:
             os.kill(worker, signal.SIGINT)  # as a terminal would, were they in its group; they leave it to the parent
@@ -289,34 +269,21 @@ def test_ctrl_c_ends_the_workers_in_silence(number: int, small: Path, tmp_path: 
         assert not any(os.path.exists(f"/proc/{worker}/fd") for worker in workers)
 
 
-def kill_and_await_workers(process: Forked) -> None:
-    """Kill a command; its workers must end by themselves."""
-    workers = [os.pidfd_open(worker) for worker in children_of(process)]
-    assert len(workers) == 2
-    process.kill()
-    for worker in workers:
-        assert select.select([worker], [], [], TIMEOUT)[0]
-        os.close(worker)
-
-
-def test_workers_end_when_their_parent_is_killed(small: Path, tmp_path: Path) -> None:
-    with start(["-c", small, "--workers", "2"], tmp_path) as process:
-        assert process.stdin
-        process.stdin.write(b"the film\n" * 100)
-        assert b"\t" in answer(process)
-        kill_and_await_workers(process)
-
-
-def test_workers_end_in_the_middle_of_a_product(tmp_path: Path) -> None:
+def test_workers_end_in_the_middle_of_a_product_when_their_parent_is_killed(tmp_path: Path) -> None:
     heads = {"num_blocks": 100, "num_heads": 256, "key_dim": 1, "embed_dim": 1, "feed_forward_dim": 1, "positions": "none"}
     model = small_checkpoint(**heads)
     text = model.config.text.model_copy(update={"sequence_length": 1000})
     write_checkpoint(tmp_path / "long.keras", replace(model, config=model.config.model_copy(update={"text": text})))
     (tmp_path / "long.txt").write_text(("film " * 1000 + "\n") * 64)  # a batch that takes an hour
     with start(["-c", "long.keras", "-i", "long.txt", "--workers", "2"], tmp_path) as process:
-        while not (workers := children_of(process)) or processor_ticks(workers[0]) < 20:
+        while not (workers := children_of(process.pid)) or processor_ticks(workers[0]) < 20:
             time.sleep(0.1)
-        kill_and_await_workers(process)
+        descriptors = [os.pidfd_open(worker) for worker in children_of(process.pid)]
+        assert len(descriptors) == 2
+        process.kill()
+        for descriptor in descriptors:
+            assert select.select([descriptor], [], [], TIMEOUT)[0]
+            os.close(descriptor)
 
 
 def processor_ticks(process: int) -> int:

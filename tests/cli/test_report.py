@@ -15,13 +15,13 @@ from mha_cli.checkpoint.file import write_checkpoint
 from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml
 from tests.browser import open_page
 from tests.checkpoints import WORDS, small_checkpoint
-from tests.cli.command import refusal, run_mha, tree
+from tests.cli.command import refusal, tree
 from tests.cli.pages import HOSTILE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.cli.command import Mha, Run
+    from tests.cli.command import Mha
 
 pytestmark = pytest.mark.usefixtures("untraced")
 BOLD = "<b onmouseover=alert(1)>bold</b><script>alert(1)</script>"
@@ -77,18 +77,6 @@ def test_a_page_that_nobody_has_named_is_not_written_elsewhere(mha: Mha, run: Pa
     message = "runs/mine/report.html: is a link, or no file; remove it, or name the page with --output"
     assert refusal(mha("report", "runs/mine")) == message
     assert (tmp_path / "precious").read_text() == "of somebody"
-
-
-@pytest.mark.process
-def test_a_training_is_reported_from_a_process_of_its_own(trained: Run, tmp_path: Path) -> None:
-    result = run_mha("report", trained.directory, "--output", "report.html", cwd=tmp_path)
-    assert (result.code, result.stdout, result.stderr) == (0, "written: report.html\n", "")
-    page = (tmp_path / "report.html").read_text("utf-8")
-    history = [json.loads(line) for line in (trained.directory / "history.jsonl").read_text().splitlines()]
-    kept = [record for record in history if record["best"]][-1]
-    assert f"Epoch {kept['epoch']} of {len(history)} was kept: validation accuracy {kept['validation_accuracy']:.2%}" in page
-    assert "split twins" in page  # which word order is for
-    assert "reads word order: shuffling the words costs" in page
 
 
 # In a browser

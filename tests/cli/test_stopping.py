@@ -10,33 +10,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.cli.stopping import StopRequest, stop_request
 from mha_cli.errors import MhaError
-from tests.cli.command import RESUME, TIMEOUT, TINY, TRACED_SOON, held_training, refusal, run_mha, start_training, tree
+from tests.cli.command import TIMEOUT, TINY, TRACED_SOON, start_training, wait_for_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.cli.command import Mha
 
 
-@pytest.fixture(autouse=True)
-def obeyed() -> Iterator[None]:
-    """Ctrl-C as a terminal's shell sets it up; a test run that was started in the background ignores it."""
-    earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, earlier)
+pytestmark = pytest.mark.usefixtures("sigint_obeyed")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.process)])
 def test_a_signal_ends_the_run_after_its_step_and_says_how_to_go_on(tmp_path: Path, number: signal.Signals, code: int) -> None:
     settings = (*TRACED_SOON, "data.num_texts=600", "training.epochs=500")
     process = start_training(tmp_path, "--config", TINY, *(part for setting in settings for part in ("--set", setting)))
-    assert process.stderr is not None
-    while "epoch 1:" not in process.stderr.readline():
-        assert process.poll() is None
+    wait_for_line(process, "epoch 1:")
     process.send_signal(number)
     out, err = process.communicate(timeout=TIMEOUT)
     assert (process.returncode, out) == (code, "")
@@ -44,23 +35,6 @@ def test_a_signal_ends_the_run_after_its_step_and_says_how_to_go_on(tmp_path: Pa
     assert err.splitlines()[-1] == f"error: interrupted; runs/tiny keeps what was learnt; go on with: {again}"
     assert (tmp_path / "runs" / "tiny" / "last" / "state.npz").is_file()
     assert not list((tmp_path / "runs").rglob("*.tmp"))
-
-
-@pytest.mark.process
-def test_a_second_training_and_a_second_signal(tmp_path: Path) -> None:
-    process = held_training(tmp_path)
-    second = run_mha(*RESUME, cwd=tmp_path)
-    told = {line for line in second.stderr.splitlines() if not line.startswith("error:")}
-    assert refusal(second, told_before=list(told)) == "run: another training writes there; wait for it, or choose another folder"
-    process.send_signal(signal.SIGINT)  # Python handles the first of the two that wait, then the other
-    process.send_signal(signal.SIGTERM)
-    process.send_signal(signal.SIGCONT)
-    out, err = process.communicate(timeout=TIMEOUT)
-    assert (process.returncode, out) == (143, "")
-    assert err.splitlines()[-1] == f"error: interrupted; run keeps what was learnt; go on with: mha {' '.join(RESUME)}"
-    assert "Traceback" not in err
-    assert read_checkpoint(tmp_path / "run" / "checkpoint.keras").metrics["epoch"] >= 1
-    assert not [name for name in tree(tmp_path) if name.endswith((".tmp", ".lock"))]
 
 
 def test_the_same_command_starts_what_had_learnt_nothing(mha: Mha, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

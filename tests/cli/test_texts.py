@@ -13,7 +13,6 @@ import pytest
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.config.loading import load_config
 from tests.cli.command import refusal, run_here
-from tests.training.interruptions import assert_same_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,14 +68,6 @@ def test_decisions_are_reported_and_kept(trained: tuple[Path, Result]) -> None:
     assert "epochs=" not in told  # it was named
     history = [json.loads(line) for line in (cwd / "run" / "history.jsonl").read_text().splitlines()]
     assert [record["best"] for record in history] == [False, True]  # monitor: last
-
-
-@pytest.mark.process
-def test_the_config_that_is_kept_trains_the_same_model(trained: tuple[Path, Result], mha: Mha, tmp_path: Path) -> None:
-    again = mha("train", "--config", "run/config.yaml", "--output", "again")
-    assert again.code == 0, again.stderr
-    assert "decided" not in again.stderr
-    assert_same_run(trained[0] / "run", tmp_path / "cwd" / "again")
 
 
 def test_an_unknown_word_is_read_by_its_characters(mha: Mha) -> None:

@@ -15,7 +15,7 @@ from mha_cli.cli import render
 from mha_cli.cli.output import save_picture
 from mha_cli.config.loading import load_config
 from mha_cli.plots.figures import search_figure
-from tests.cli.command import TIMEOUT, TINY, TRACED_SOON, Run, fork, refusal, run_here, run_mha, tree
+from tests.cli.command import TIMEOUT, TINY, TRACED_SOON, Run, fork, refusal, run_here, run_mha, tree, wait_for_line
 from tests.cli.conftest import once
 
 if TYPE_CHECKING:
@@ -63,26 +63,15 @@ def test_a_finished_search_is_refused_before_the_texts_are_read(tuned: Run, monk
 
 
 @pytest.mark.process
-def test_ctrl_c_a_second_process_and_a_kill(tmp_path: Path) -> None:
+def test_ctrl_c_and_the_same_command_again(tmp_path: Path) -> None:
     pytest.importorskip("optuna")
     process = fork((*TUNE, "50"), tmp_path, text=True)
-    assert process.stderr is not None
-    while not process.stderr.readline().startswith("trial 0:"):
-        assert process.poll() is None
-    said = refusal(second := run_mha(*TUNE, "50", cwd=tmp_path), told_before=second.stderr.splitlines()[:-1])
-    assert said == "run: another training writes there; wait for it, or choose another folder"
+    wait_for_line(process, "trial 0:")
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 130
     assert err.splitlines()[-1] == "error: interrupted; run keeps what was tried; the same command goes on"
     assert not [name for name in tree(tmp_path) if name.endswith((".tmp", ".lock"))]
-
-    process = fork((*TUNE, "50"), tmp_path, text=True)
-    assert process.stderr is not None
-    while "starting TensorFlow" not in process.stderr.readline():
-        assert process.poll() is None
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=TIMEOUT)
     result = run_mha(*TUNE, "2", cwd=tmp_path)
     assert result.code == 0, result.stderr
     trials = json.loads(result.stdout)["trials"]

@@ -6,11 +6,13 @@ import zipfile
 from typing import TYPE_CHECKING
 
 import h5py
+import keras
 import numpy as np
 
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.parameters import num_parameters, parameter_table
 from mha_cli.model.classifier import build_classifier
+from tests.reviews import with_characters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +35,9 @@ def test_table_equals_the_keras_model_and_a_file_that_keras_saved(
     for variable in model.weights:
         variable.assign(weights[variable.path])
     model.save(tmp_path / "model.keras")
+    token_ids = np.array([[7, 2, 1, 22, 5], [11, 0, 0, 0, 0], [0] * 5], np.int32)
+    tokens = with_characters(token_ids, model_case.config.text.subword_characters)
+    np.testing.assert_array_equal(keras.models.load_model(tmp_path / "model.keras")(tokens), model(tokens))
 
     with zipfile.ZipFile(tmp_path / "model.keras") as archive:
         file = h5py.File(io.BytesIO(archive.read("model.weights.h5")))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 import keras
 import numpy as np
@@ -16,9 +15,6 @@ from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.model.classifier import build_classifier
 from mha_cli.training.run import run_epoch
 from mha_cli.training.trainer import Trainer
-
-if TYPE_CHECKING:
-    pass
 
 LABELS = np.random.default_rng(0).choice(5, 211, p=[0.5, 0.3, 0.15, 0.04, 0.01]).astype(np.int32)
 

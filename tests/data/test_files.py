@@ -42,12 +42,6 @@ def read(path: str, text_column: str = "text", label_column: str = "label") -> l
 # Formats
 
 
-@pytest.mark.parametrize("name", ["a.CSV", "a.json.gz"])
-def test_the_extension_names_the_format(name: str) -> None:
-    write(name, "\ufefftext,label\nfine,pos\n" if name == "a.CSV" else '{"text": "fine", "label": "pos"}')
-    assert read(name) == [LabelledText("fine", "pos")]
-
-
 def test_columns_are_found_by_name_and_the_others_are_skipped() -> None:
     write("a.csv", "id, stars ,body,x\n7,5,fine,\n")
     write("a.jsonl", '{"id": 7, "stars": 5, "body": "fine"}')

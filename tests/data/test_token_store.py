@@ -15,6 +15,7 @@ from mha_cli.data.corpus import Corpus
 from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.token_store import TokenStore
 from mha_cli.errors import EXIT_FAILURE, MhaError
+from tests.errors import error_of
 from tests.limits import files_of_at_most
 
 if TYPE_CHECKING:
@@ -61,12 +62,9 @@ def test_a_folder_without_room(found_when: str, tmp_path: Path, monkeypatch: pyt
     with files_of_at_most(1024):
         if found_when == "reading":
             store.append(range(500))  # less than the file object holds back
-        with pytest.raises(MhaError) as raised:
-            store[:1] if found_when == "reading" else store.append(range(100_000))
-    assert str(raised.value) == (
-        f"{tmp_path}: File too large; it takes the texts as numbers, twice or three times: make room, or set TMPDIR to another folder"
-    )
-    assert raised.value.exit_code == EXIT_FAILURE
+        said = error_of(lambda: store[:1] if found_when == "reading" else store.append(range(100_000)), exit_code=EXIT_FAILURE)
+    hint = "make room, or set TMPDIR to another folder"
+    assert said == f"{tmp_path}: File too large; it takes the texts as numbers, twice or three times: {hint}"
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
     with pytest.raises(MhaError, match="gone: No such file or directory; "):
         TokenStore()

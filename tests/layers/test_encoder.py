@@ -115,15 +115,6 @@ def test_a_head_mask_reaches_the_attention(normalization: str) -> None:
         layer(INPUTS, head_mask=np.ones(3))
 
 
-@pytest.mark.parametrize("which", ["attention_dropout", "dropout"])
-def test_dropout_is_active_only_in_training(which: str) -> None:
-    layer, plain = built(**{which: 0.5}), built()
-    np.testing.assert_array_equal(layer(INPUTS), plain(INPUTS))
-    np.testing.assert_array_equal(layer(INPUTS, training=False), plain(INPUTS))
-    np.testing.assert_array_equal(plain(INPUTS, training=True), plain(INPUTS))
-    assert np.abs(np.array(layer(INPUTS, training=True)) - np.array(plain(INPUTS))).max() > 0.01
-
-
 def test_impossible_settings_are_refused() -> None:
     with pytest.raises(ValueError, match=r"^normalization is 'sandwich'; choose from post, pre$"):
         TransformerEncoder(10, HIDDEN, 2, normalization="sandwich")

@@ -219,12 +219,11 @@ def test_gradient_of_the_head_mask_is_what_each_head_gives(implementation: str) 
 # Gradients
 
 
-@pytest.mark.parametrize(("implementation", "attention_score"), EVERY_KIND)
-def test_gradients_equal_finite_differences(implementation: str, attention_score: str) -> None:
+@pytest.mark.parametrize("attention_score", SCORES)
+def test_gradients_equal_finite_differences(attention_score: str) -> None:
+    """Of the fused implementation, which the others equal."""
     x = {"query": random(2, 2, 3), "value": random(2, 5, 2), "key": random(2, 5, 3)}
-    layer = built(
-        MultiHeadAttention(2, 3, value_dim=2, output_dim=5, implementation=implementation, **SCORES[attention_score]), *x.values()
-    )
+    layer = built(MultiHeadAttention(2, 3, value_dim=2, output_dim=5, implementation="fused", **SCORES[attention_score]), *x.values())
     allowed = random_mask(2, 2, 2, 5)
     allowed[1, :, 1] = False
     gate, upstream = np.array([[1.0, -0.5], [2.0, 0.3]]), random(2, 2, 5, seed=9)

@@ -13,7 +13,7 @@ from mha_cli.config.settings import LinearConfig
 from mha_cli.layers import NgramLinear
 from mha_cli.runtime import forward
 from tests.covering import pairwise
-from tests.reviews import bucket, subwords_in, weights_in, with_characters
+from tests.reviews import subwords_in, weights_in, with_characters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,18 +95,6 @@ def test_subwords_add_their_sum_over_the_root_of_their_number(characters: int, b
     np.testing.assert_allclose(layer(tokens), expected, atol=1e-5)
     linear = LinearConfig(max_ngram=2, buckets=buckets, end_decay=3, subwords=True)
     np.testing.assert_allclose(forward.linear_logits(tokens, {"linear/table": table}, linear), expected, atol=1e-5)
-
-
-def test_what_stands_near_a_word_of_great_weight_counts_more() -> None:
-    table = np.zeros((2**20, 1), np.float32)
-    table[bucket((5,), len(table))] = 1.0
-    context_weights = np.zeros((9, 1), np.float32)
-    context_weights[3] = math.log(27)
-    reviews = np.array([[3, 5, 8, 8, 8, 7], [3, 8, 8, 5, 8, 7]], np.int32)
-    near, far = np.array(layer_with(table, 1, windows=(1,), context_weights=context_weights)(reviews))[:, 0]
-    # The first word's window holds two words, the second one's three: the factors are the square and the cubic root of 27.
-    assert near == pytest.approx(3 / math.sqrt(27 + 9 + 1 + 1), rel=1e-5)  # 5 counts 3; of the words 8 the last counts
-    assert far == pytest.approx(1 / math.sqrt(27 + 1 + 1 + 1), rel=1e-5)
 
 
 def test_more_padding_changes_nothing() -> None:

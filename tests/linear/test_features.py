@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 
@@ -12,9 +10,6 @@ from mha_cli.layers import NgramLinear
 from mha_cli.linear import features as module
 from mha_cli.linear.features import ngrams_of, text_features
 from tests.reviews import encoded
-
-if TYPE_CHECKING:
-    pass
 
 TEXTS = [[7, 2, 7, 2, 7, 3], [], [5], [5, 5, 5], [2, 7], [], [3, 1, 4, 1, 5, 9, 2, 6], [7]]
 

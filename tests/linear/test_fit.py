@@ -68,17 +68,6 @@ def totals(texts: Sequence[Sequence[int]], fitted: LinearModel, linear: LinearCo
     return text_logits(token_ids, fitted.table, linear.max_ngram, weights) + fitted.bias
 
 
-def test_two_classes_are_told_apart() -> None:
-    texts, labels = random_texts(80, 2)
-    linear = settings(2, 4096)
-    fitted = fit(texts, labels, linear)
-    assert fitted.table.shape == (4096, 1)
-    assert fitted.context_weights is None
-    assert (totals([[2, 31, 32], [33, 3], [31, 2], [3]], fitted, linear)[:, 0] > 0).tolist() == [False, True, False, True]
-    assert fitted.table[bucket([3], 4096), 0] == fitted.table.max() > 0.5
-    assert fitted.table[bucket([2], 4096), 0] == fitted.table.min() < -0.5
-
-
 def test_a_class_that_never_occurs_scores_nothing() -> None:
     texts, labels = random_texts(40, 2)
     table = fit(texts, labels, settings(2, context_windows=[2]), num_classes=3).table

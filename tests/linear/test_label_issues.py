@@ -12,11 +12,7 @@ from mha_cli.config.loading import load_config
 from mha_cli.config.recipes import find_config
 from mha_cli.config.settings import Config, LinearConfig
 from mha_cli.linear import label_issues as module
-from mha_cli.linear.features import ngrams_of, text_features
 from mha_cli.linear.label_issues import contradicted, cross_fitted_probabilities, find_label_issues, ranked
-from mha_cli.linear.one_vs_rest import Examples, fit_one_vs_rest
-from mha_cli.linear.regularization import choose_regularization
-from mha_cli.linear.stacking import fit_stack, probabilities_of
 from tests.reviews import encoded
 
 WORDS = {"good": ["superb", "lovely", "moving", "funny"], "bad": ["dull", "awful", "tedious", "noisy"], "so-so": ["mixed", "fair", "plain"]}
@@ -68,29 +64,6 @@ def test_cleanlab_says_the_same() -> None:
 
 
 # The answers
-
-
-@pytest.mark.parametrize("num_classes", [2, 3])
-def test_texts_are_answered_by_the_other_folds(num_classes: int) -> None:
-    rng = np.random.default_rng(0)
-    labels = rng.integers(0, num_classes, 53)
-    texts = [[2 + label, *rng.integers(10, 30, 4).tolist()] for label in labels.tolist()]
-    texts[3][0] = 9  # which no other text has
-    tokens = encoded(texts, labels.tolist())
-    linear = LinearConfig(max_ngram=2, buckets=128)
-    found = cross_fitted_probabilities(tokens, num_classes, Config(linear=linear), lambda _: None)
-    features, folds = text_features(tokens, ngrams_of(tokens, linear), linear), np.empty(53, int)
-    dealt = [row for label in range(num_classes) for row in range(53) if labels[row] == label]
-    folds[dealt] = [number % 5 for number in range(53)]
-    examples = Examples(features, tokens.labels, num_classes, np.ones(53, np.float32))
-    regularization = choose_regularization(examples, seed=0)
-    scores = np.zeros((53, 1 if num_classes == 2 else 3), np.float32)
-    for row in range(53):
-        table, bias = fit_one_vs_rest(examples.at(folds != folds[row]), regularization)
-        scores[row] = features[row] @ table + bias
-    expected = probabilities_of(fit_stack(np.zeros_like(scores), scores, tokens.labels).logits(0.0, scores))
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-    assert (found.argmax(axis=1) == labels).mean() > 0.9
 
 
 def test_a_class_of_one_text_is_nobody_elses_answer() -> None:

@@ -9,12 +9,11 @@ import pytest
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config
 from mha_cli.model.classifier import build_classifier
-from tests.reviews import padded, with_characters
+from tests.reviews import padded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conftest import ModelCase
 
 VOCABULARY_SIZE = 23
 TEXTS = [[7, 2, 1, 22, 5, 5, 3], [11], [], [4, 9, 13, 2]]
@@ -85,13 +84,6 @@ def test_only_positions_and_ngrams_let_the_model_read_order(words: dict[str, Any
         assert np.abs(probabilities[1:] - probabilities[0]).min() > 1e-4
 
 
-def test_a_config_without_positions_cannot_read_order(make_model: Callable[..., keras.Model]) -> None:
-    config = small_config(max_ngram=3, ngram_buckets=32, ngram_dropout=0.1, linear={"max_ngram": 2, "buckets": 32})
-    model = make_model(config.without_positions())
-    probabilities = np.array(model(padded([[7, 2, 1, 22, 5], [22, 1, 5, 7, 2]], 7)))
-    np.testing.assert_allclose(probabilities[0], probabilities[1], **EXACT)
-
-
 @pytest.mark.parametrize("which", ["embedding_dropout", "ngram_dropout", "attention_dropout", "dropout"])
 def test_dropout_is_active_only_in_training(which: str, make_model: Callable[..., keras.Model]) -> None:
     off = {"dropout": 0.0, "max_ngram": 2, "ngram_buckets": 32}
@@ -103,15 +95,3 @@ def test_dropout_is_active_only_in_training(which: str, make_model: Callable[...
     without = np.array(plain(token_ids))
     # One draw may happen to spare all that the pooling picks.
     assert any(np.abs(np.array(dropping(token_ids, training=True)) - without).max() > 1e-3 for _ in range(10))
-
-
-def test_a_saved_model_opens_with_plain_keras(
-    model_case: ModelCase, random_weights: Callable[..., dict[str, np.ndarray]], tmp_path: Any
-) -> None:
-    model, weights = build_classifier(*model_case), random_weights(*model_case)
-    for variable in model.weights:
-        variable.assign(weights[variable.path])
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    tokens = with_characters(padded(TEXTS, 7), model_case.config.text.subword_characters)
-    np.testing.assert_array_equal(loaded(tokens), model(tokens))

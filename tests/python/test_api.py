@@ -179,16 +179,6 @@ def test_a_setting_that_is_none(config: Any, given: dict[str, Any], message: str
         mha.train(config, TEXTS, LABELS, **given)
 
 
-def test_whole_numbers_with_a_point_are_the_classes_of_those_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What pandas makes of them where a column has a gap."""
-    in_numpy(monkeypatch.setattr)
-    kinds = [float, np.float32, int]
-    labels = [kinds[number % 3](label == "pos") for number, label in enumerate(LABELS[:60])]
-    model = mha.train("text", TEXTS[:60], labels, **SMALL | {"epochs": 1})
-    assert model.classes == ("0", "1")
-    assert mha.evaluate(model, TEXTS[:60], [float(label) for label in labels]).num_texts == 60
-
-
 def test_half_a_surrogate_pair_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     in_numpy(monkeypatch.setattr)
     texts, labels = ([f"{word} caf\udce9" for word in words[:60]] for words in (TEXTS, LABELS))

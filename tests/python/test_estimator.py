@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -21,19 +20,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mha_cli import MHAClassifier, MhaError
 from mha_cli.config.settings import SampleData
 from mha_cli.data.sample import SampleTexts
-from tests.training.numpy_trainer import in_numpy
 
 REVIEWS = list(SampleTexts(SampleData(num_texts=200)).read("train"))[:120]
 TEXTS, LABELS = [review.text for review in REVIEWS], np.array([review.label for review in REVIEWS])
 SMALL: dict[str, Any] = {"embed_dim": 4, "num_heads": 1, "feed_forward_dim": 4, "epochs": 1, "linear": None, "max_ngram": 1}
 SCORED = {**SMALL, "linear": {"max_ngram": 2}}
-
-
-@pytest.fixture(scope="module")
-def trained_in_numpy() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        in_numpy(patch.setattr)
-        yield
 
 
 @pytest.fixture(scope="module")

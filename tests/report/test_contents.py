@@ -9,7 +9,7 @@ import pytest
 from mha_cli.analysis.evaluation import evaluate
 from mha_cli.analysis.inside.head_scores import score_heads
 from mha_cli.analysis.shuffle import compare
-from mha_cli.config.settings import FilesData, SampleData
+from mha_cli.config.settings import FilesData
 from mha_cli.data.preparation import labelled_texts
 from mha_cli.report import contents
 from mha_cli.report.contents import report
@@ -101,11 +101,3 @@ def test_what_would_take_long_is_left_out(data: FilesData, monkeypatch: pytest.M
     assert found.heads.num_texts == 7  # of two heads
     for one in found.mistakes:
         assert (one.falls is None) == (not 0 < len(one.words) <= 4)
-
-
-def test_texts_without_a_file_have_a_number() -> None:
-    checkpoint, data = small_checkpoint(), SampleData(num_texts=200)
-    labelled = labelled_texts(checkpoint, data)
-    mistakes = report("run", checkpoint, data, labelled, labelled).mistakes
-    assert mistakes
-    assert all(one.place.startswith("sample, split test:") for one in mistakes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +19,7 @@ pytest.importorskip("jinja2")
 from mha_cli.report.page import inline_svg, shade_depth, write_page
 from mha_cli.system.callbacks import EpochRecord
 from tests.checkpoints import small_checkpoint
-from tests.cli.pages import HOSTILE
+from tests.cli.pages import HOSTILE, Parsed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,32 +29,6 @@ if TYPE_CHECKING:
 HISTORY = [EpochRecord(1, 0.7, 0.5, 0.6, 0.75, 1.0, 100.0, True), EpochRecord(2, 0.5, 0.7, 0.65, 0.7, 1.0, 100.0, False)]
 ALONE = {"meta", "br", "path", "use", "rect", "line"}
 """Elements without an end."""
-
-
-class Parsed(HTMLParser):
-    """The tags of a page, its ids, what it refers to, and its text."""
-
-    def __init__(self, source: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.ids: list[str] = []
-        self.references: list[str] = []
-        self.text = ""
-        self.feed(source)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        for name, value in attrs:
-            assert not name.startswith("on")
-            if name == "id":
-                self.ids.append(value or "")
-            elif name in {"href", "src", "srcset", "action", "data", "poster", "xlink:href"}:
-                self.references.append(value or "")
-            elif name == "aria-labelledby":
-                self.references.append(f"#{value}")
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import os
 import signal
 import threading
 import time
-import zlib
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
@@ -140,12 +139,6 @@ def test_a_pause_within_a_line_does_not_hold_earlier_lines_back(pipe: Pipe) -> N
     assert events(pipe, sent) == [sent[0], "one", "two", sent[1], "three", sent[2], [], "four"]
 
 
-def test_packed_lines_come_as_soon_as_they_are_sent(pipe: Pipe) -> None:
-    packer = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
-    sent = [[packer.compress(b"one\ntwo\nthr"), packer.flush(zlib.Z_SYNC_FLUSH)], [packer.compress(b"ee"), packer.flush()], []]
-    assert [event for event in events(pipe, sent) if isinstance(event, str) or event == sent[1]] == ["one", "two", sent[1], "three"]
-
-
 def test_a_field_that_plain_lines_do_not_have_is_refused_before_anything_is_waited_for(pipe: Pipe) -> None:
     with pytest.raises(MhaError, match="--field id: standard input: plain lines have only"):
         next(read_inputs(["-"], fields=["id"], standard_input=pipe.read))
@@ -177,6 +170,7 @@ def wait_for_a_worker(descriptor: int) -> None:
         pass
 
 
+@pytest.mark.usefixtures("sigint_obeyed")
 @pytest.mark.parametrize("read", [lambda descriptor: [*read_inputs(["-"], standard_input=descriptor)], wait_for_a_worker])
 def test_a_signal_that_does_not_end_the_wait_is_heard_soon(read: Callable[[int], object], monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (inputs, workers):

@@ -115,16 +115,6 @@ def test_words_of_a_text_that_was_cut() -> None:
     assert view.weights[0].shape[1:] == (5, 5)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [TEXT, "é e\u0301 E\u0301", "İstanbul ǅ ß", "the\u202efilm\x1b[31m", "…", "a" * 300, "don't can’t 'quoted' o''clock", "😀👍🏽 ok"],
-)
-@pytest.mark.parametrize("punctuation", [True, False])
-def test_as_many_words_as_ids(text: str, punctuation: bool) -> None:
-    encoder = Classifier(with_text(small_checkpoint(), punctuation=punctuation)).encoder
-    assert len(encoder.read_words(text)) == len(encoder.encode(text).tokens)
-
-
 @pytest.mark.parametrize("text", ["", " \t\n<br />___"])
 @pytest.mark.parametrize("look", [view_attention, explain])
 def test_a_text_without_words(text: str, look: Callable[[Checkpoint, str], object]) -> None:

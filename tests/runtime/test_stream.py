@@ -17,6 +17,8 @@ from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.inputs import read_inputs
 from mha_cli.runtime.stream import Answer, Answering
 from tests.checkpoints import WORDS, small_checkpoint
+from tests.cli.command import children_of
+from tests.errors import error_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -136,8 +138,7 @@ def test_what_cannot_be_computed_comes_after_all_answers_before_it(number_of_wor
 
 
 def children() -> set[int]:
-    with open(f"/proc/{os.getpid()}/task/{os.getpid()}/children") as file:
-        return {int(word) for word in file.read().split()}
+    return {*children_of(os.getpid())}
 
 
 def test_workers_end_with_their_work() -> None:
@@ -171,10 +172,9 @@ def test_a_worker_that_ends_is_an_error_and_not_a_wait() -> None:
         for child in children() - before:
             os.kill(child, signal.SIGKILL)
 
-    with pytest.raises(MhaError) as raised:
-        Answering(Classifier(small_checkpoint()), 2).run(numbered(100_000), kill)
-    assert str(raised.value) == "a worker process has ended; lower --workers if memory is short"
-    assert raised.value.exit_code == EXIT_FAILURE
+    answering = Answering(Classifier(small_checkpoint()), 2)
+    said = error_of(answering.run, numbered(100_000), kill, exit_code=EXIT_FAILURE)
+    assert said == "a worker process has ended; lower --workers if memory is short"
 
 
 def test_a_process_that_cannot_be_started_is_an_error_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,8 +186,6 @@ def test_a_process_that_cannot_be_started_is_an_error_in_one_line(monkeypatch: p
         start(process)
 
     monkeypatch.setattr(ForkProcess, "start", refuse)
-    with pytest.raises(MhaError) as raised:
-        answered(numbered(300), 2)
-    assert str(raised.value) == "cannot start a process: Resource temporarily unavailable; lower --workers"
-    assert raised.value.exit_code == EXIT_FAILURE
+    said = error_of(answered, numbered(300), 2, exit_code=EXIT_FAILURE)
+    assert said == "cannot start a process: Resource temporarily unavailable; lower --workers"
     assert children() == before

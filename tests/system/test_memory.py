@@ -62,5 +62,7 @@ def test_the_limit_that_doctor_shows_is_the_one_that_the_check_heeds(
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert diagnose(root=tmp_path)["memory_limit_bytes"] == memory_limit(tmp_path) == limit
+    found = diagnose(root=tmp_path)
+    assert found["memory_limit_bytes"] == memory_limit(tmp_path) == limit
+    assert found["memory_bytes"] == (24_000_000 * 1024 if "proc/meminfo" in files else None)
     assert available_memory(tmp_path) == available

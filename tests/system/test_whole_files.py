@@ -58,14 +58,6 @@ def test_the_earlier_file_stays_until_the_new_one_is_whole(path: Path) -> None:
     assert sorted(os.listdir(path.parent)) == ["file.bin", "new.bin"]
 
 
-def test_an_interruption_changes_nothing(path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), atomic_write(path) as file:
-        file.write(b"half")
-        raise KeyboardInterrupt
-    assert path.read_bytes() == b"earlier"
-    assert list(path.parent.iterdir()) == [path]
-
-
 def test_everything_is_on_disk_before_it_takes_its_place(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     fsync, replace = os.fsync, os.replace

@@ -1,4 +1,4 @@
-"""What the tests with a trainer in NumPy share."""
+"""The texts of a trainer in NumPy."""
 
 from __future__ import annotations
 
@@ -6,20 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.training.numpy_trainer import in_numpy, numpy_data
+from tests.training.numpy_trainer import numpy_data
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from mha_cli.data.preparation import PreparedData
-
-
-@pytest.fixture(scope="module")
-def trained_in_numpy() -> Iterator[None]:
-    """Every trainer is one in NumPy."""
-    with pytest.MonkeyPatch.context() as patch:
-        in_numpy(patch.setattr)
-        yield
 
 
 @pytest.fixture(scope="module")

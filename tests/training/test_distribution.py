@@ -18,11 +18,11 @@ import pytest
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.checkpoint.runs import CHECKPOINT
 from mha_cli.config.loading import config_from_dict, config_to_yaml
-from mha_cli.errors import MhaError
 from mha_cli.training.distribution import _packed, _unpacked, distributed
 from mha_cli.training.epoch import EpochInputs
 from mha_cli.training.run import HISTORY
-from tests.cli.command import ROOT, TIMEOUT, environment, start_training
+from tests.cli.command import ROOT, TIMEOUT, environment, start_training, wait_for_line
+from tests.errors import error_of
 from tests.training.interruptions import assert_same_run
 from tests.training.workers import environments
 
@@ -72,12 +72,6 @@ def start_all(stack: ExitStack, cwd: Path, *more: str) -> list[Forked]:
     return processes
 
 
-def wait_for_epoch(chief: Forked) -> None:
-    assert chief.stderr is not None
-    while not (line := chief.stderr.readline()).startswith("epoch 1:"):
-        assert line, "the training ended"
-
-
 def ends(processes: list[Forked]) -> list[tuple[int, str, str]]:
     """Exit status, stdout and the last line on stderr, if there is any, of every process."""
     found = []
@@ -123,7 +117,7 @@ def test_a_worker_that_dies_ends_the_other_with_a_line(lost: int, tmp_path: Path
     (tmp_path / "x.yaml").write_text(config_to_yaml(config(epochs=10_000, scores=False)))
     with ExitStack() as stack:
         processes = start_all(stack, tmp_path)
-        wait_for_epoch(processes[0])
+        wait_for_line(processes[0], "epoch 1:")
         processes[lost].kill()
         left = processes[1 - lost]
         _, err = left.communicate(timeout=60)  # what is promised, not a measurement
@@ -136,7 +130,7 @@ def test_a_polite_kill_of_one_stops_all_and_they_go_on_together(tmp_path: Path) 
     (tmp_path / "x.yaml").write_text(config_to_yaml(config(dropout=0.3, epochs=12, scores=False)))
     with ExitStack() as stack:
         processes = start_all(stack, tmp_path)
-        wait_for_epoch(processes[0])
+        wait_for_line(processes[0], "epoch 1:")
         processes[1].send_signal(signal.SIGTERM)
         again = "go on with: mha train --config run/config.yaml --output run --resume"
         lines = [f"error: interrupted; run keeps what was learnt; {again}", "error: interrupted; the chief says how to go on"]
@@ -161,9 +155,7 @@ def test_two_devices_of_one_process_add_gradients_up_once() -> None:
 
 
 def test_one_device_is_no_pair_of_them() -> None:
-    with pytest.raises(MhaError) as raised, distributed("mirrored"):
-        pass
-    assert str(raised.value) == "training.distribution=mirrored: the only device is /device:CPU:0; take none"
+    assert error_of(distributed("mirrored").__enter__) == "training.distribution=mirrored: the only device is /device:CPU:0; take none"
 
 
 def test_alone_nothing_is_exchanged() -> None:

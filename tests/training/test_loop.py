@@ -13,8 +13,7 @@ import tensorflow as tf
 
 from mha_cli.config.settings import Config, TrainingConfig
 from mha_cli.data.preparation import PreparedData, one_hot
-from mha_cli.errors import EXIT_FAILURE, MhaError
-from mha_cli.linear.stacking import probabilities_of
+from mha_cli.errors import EXIT_FAILURE
 from mha_cli.model.classifier import build_classifier
 from mha_cli.model.outputs import cross_entropy
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
@@ -23,6 +22,7 @@ from mha_cli.training.optimizers import LazyAdam, LazyRMSprop, build_optimizer, 
 from mha_cli.training.run import fit, run_epoch
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
+from tests.errors import error_of
 from tests.training.numpy_trainer import NUM_TRAIN, STEPS, NumpyTrainer, numpy_config, numpy_data
 
 if TYPE_CHECKING:
@@ -222,15 +222,6 @@ def test_a_run_that_goes_on_measures_its_own_steps() -> None:
     assert all(step.texts_per_second > 16 / 1e9 * 1000 for step in steps[1:])
 
 
-def test_the_train_loss_is_the_mean_over_the_texts(tiny_config: Config, tiny_data: PreparedData) -> None:
-    """A single step, so that the loss is that of the first weights."""
-    trainer = Trainer(with_training(tiny_config, batch_size=400, label_smoothing=0.2), tiny_data)
-    probabilities = probabilities_of(trainer.logits(tiny_data.train))
-    done = run_epoch(trainer, 1)
-    assert done.loss == pytest.approx(smoothed_cross_entropy(probabilities, tiny_data.train.labels, 0.2).mean(), abs=1e-5)
-    assert done.accuracy == (probabilities.argmax(axis=1) == tiny_data.train.labels).mean()
-
-
 def test_a_loss_that_is_no_number_stops_the_run() -> None:
     trainer: Any = NumpyTrainer(numpy_config(), numpy_data())
 
@@ -238,13 +229,10 @@ def test_a_loss_that_is_no_number_stops_the_run() -> None:
         if progress.step == 2:
             trainer.set_arrays([np.full_like(trainer.arrays()[0], math.nan), *trainer.arrays()[1:]])
 
-    with pytest.raises(MhaError) as raised:
-        run_epoch(trainer, 2, spoil)
-    assert str(raised.value) == (
+    assert error_of(run_epoch, trainer, 2, spoil, exit_code=EXIT_FAILURE) == (
         "the loss is nan at epoch 2, step 3; "
         "lower training.learning_rate or set training.clip_norm=1; the best epoch before it, if any, is kept"
     )
-    assert raised.value.exit_code == EXIT_FAILURE
 
 
 # When to stop, and which epoch is best: no model needed

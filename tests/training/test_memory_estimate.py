@@ -9,9 +9,10 @@ import pytest
 
 from mha_cli.config.loading import load_config
 from mha_cli.data.preparation import PreparedData, prepare
-from mha_cli.errors import EXIT_USAGE, MhaError
+from mha_cli.errors import MhaError
 from mha_cli.training import memory_estimate as estimates
 from mha_cli.training.memory_estimate import memory_estimate, refuse_what_does_not_fit
+from tests.errors import error_of
 from tests.training.interruptions import train
 
 TINY = Path(__file__).parents[1] / "cli" / "tiny.yaml"
@@ -60,11 +61,9 @@ def test_what_does_not_fit_is_refused_and_leaves_nothing(data: PreparedData, tmp
     config = load_config(TINY, ["data.num_texts=400"])
     refuse_what_does_not_fit(config, data)
     too_large = load_config(TINY, ["data.num_texts=400", "training.batch_size=400", "model.num_heads=64", "model.feed_forward_dim=60000"])
-    with pytest.raises(MhaError) as raised:
-        train(too_large, tmp_path / "run", data=data)
-    assert raised.value.exit_code == EXIT_USAGE
-    assert "training would take about " in str(raised.value)
-    assert "2.0 GB are free; lower training.batch_size or text.sequence_length" in str(raised.value)
+    said = error_of(lambda: train(too_large, tmp_path / "run", data=data))
+    assert "training would take about " in said
+    assert "2.0 GB are free; lower training.batch_size or text.sequence_length" in said
     assert not (tmp_path / "run").exists()
     monkeypatch.setattr(estimates, "available_memory", lambda: None)  # a machine that does not tell
     refuse_what_does_not_fit(too_large, data)

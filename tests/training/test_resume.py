@@ -25,6 +25,7 @@ from mha_cli.system.whole_files import locked
 from mha_cli.training.state import restore_state, save_state
 from tests.checkpoints import damaged
 from tests.cli.command import ROOT, TIMEOUT, environment
+from tests.errors import error_of
 from tests.training.interruptions import assert_same_run, interrupt, train
 from tests.training.numpy_trainer import EPOCHS, STEPS, NumpyTrainer, numpy_config
 
@@ -79,24 +80,6 @@ def test_killed_before_every_rename(tmp_path: Path) -> None:
     assert renames == {"config.yaml": 2, STATE.name: of_states, "history.jsonl": EPOCHS, "metrics.json": 1}
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), MhaError("the disk is full")])
-@pytest.mark.parametrize("there", [False, True])
-def test_what_ends_before_anything_was_learnt_leaves_the_folder_as_it_was(
-    error: BaseException, there: bool, config: Config, data: PreparedData, tmp_path: Path
-) -> None:
-    if there:
-        (tmp_path / "run").mkdir()
-
-    def fail(progress: StepProgress) -> None:
-        assert (tmp_path / "run" / "config.yaml").exists()
-        raise error
-
-    for _ in range(2):  # the same again is not refused
-        with pytest.raises(type(error)):
-            train(config, tmp_path / "run", dataclasses.replace(SILENT, on_step=fail), data)
-        assert list(tmp_path.rglob("*")) == ([tmp_path / "run"] if there else [])
-
-
 # What cannot be gone on with
 
 
@@ -111,9 +94,8 @@ def stopped(config: Config, data: PreparedData, tmp_path_factory: pytest.TempPat
 def test_a_state_that_unpacks_to_more_than_it_has(config: Config, data: PreparedData, tmp_path: Path) -> None:
     path = tmp_path / "state.npz"
     np.savez_compressed(path, history=np.array("{}"), variable_0=np.zeros(1_000_000))
-    with pytest.raises(MhaError) as raised:
-        restore_state(path, NumpyTrainer(config, data))
-    assert str(raised.value) == f"{path}: cannot be resumed from: its arrays are larger than the file; train anew in another folder"
+    said = error_of(restore_state, path, NumpyTrainer(config, data))
+    assert said == f"{path}: cannot be resumed from: its arrays are larger than the file; train anew in another folder"
 
 
 def test_a_state_of_another_model(config: Config, data: PreparedData, tmp_path: Path) -> None:
@@ -184,9 +166,7 @@ def test_a_run_goes_on_with_what_was_decided(undecided: Config, tmp_path: Path) 
 def test_a_run_does_not_go_on_with_other_settings_than_were_decided(undecided: Config, tmp_path: Path) -> None:
     interrupt(undecided, tmp_path / "run", 6)
     other = config_from_dict(config_to_dict(undecided) | {"text": {"sequence_length": 9}}, "test")
-    with pytest.raises(MhaError) as raised:
-        train(other, tmp_path / "run", resume=True)
-    assert str(raised.value) == (
+    assert error_of(lambda: train(other, tmp_path / "run", resume=True)) == (
         f"--output {tmp_path}/run: its run has text.sequence_length=16, the config 9; resume with --config {tmp_path}/run/{CONFIG}"
     )
 
@@ -199,9 +179,7 @@ def test_a_folder_is_held_before_the_data_is_read_and_until_the_end(config: Conf
 
     def another(*_: object) -> None:
         for resume in (False, True):
-            with pytest.raises(MhaError) as raised:
-                train(config, tmp_path / "run", data=data, resume=resume)
-            refusals.append(str(raised.value))
+            refusals.append(error_of(lambda: train(config, tmp_path / "run", data=data, resume=resume)))  # noqa: B023
 
     with pytest.raises(MhaError, match=r"^never-read\.txt: "):
         train(config, tmp_path / "run", dataclasses.replace(SILENT, log=another))

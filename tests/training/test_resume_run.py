@@ -14,7 +14,7 @@ from mha_cli.config.loading import config_to_yaml, load_config
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, prepare
 from mha_cli.system.callbacks import SILENT
-from tests.cli.command import RESUME, TIMEOUT, TINY, run_mha, start_training
+from tests.cli.command import RESUME, TIMEOUT, TINY, run_mha, start_training, wait_for_line
 from tests.training.interruptions import assert_same_run, interrupt, train
 
 if TYPE_CHECKING:
@@ -93,9 +93,7 @@ def test_ctrl_c_through_the_command(config: Config, tmp_path: Path) -> None:
     patient = config.training.model_copy(update={"epochs": 50, "patience": 2})
     (tmp_path / "x.yaml").write_text(config_to_yaml(config.model_copy(update={"training": patient})))
     process = start_training(tmp_path, "--config", "x.yaml", "--output", "run")
-    assert process.stderr is not None
-    while not (line := process.stderr.readline()).startswith("epoch 1:"):
-        assert line, "the training ended"
+    wait_for_line(process, "epoch 1:")
     os.kill(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=TIMEOUT)
     assert (process.returncode, out) == (130, "")

@@ -22,6 +22,7 @@ from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.tuning.space import space_of, trial_config, with_settings
 from mha_cli.tuning.study import STUDY, Trial, held_study
 from tests.cli.command import tree
+from tests.errors import error_of
 from tests.training.numpy_trainer import NumpyTrainer, in_numpy
 
 optuna = pytest.importorskip("optuna")
@@ -258,9 +259,8 @@ def finished(tmp_path: Path) -> Path:
 
 def test_another_search_is_refused(finished: Path) -> None:
     def refusal(settings: Config, search: list[str]) -> str:
-        with pytest.raises(MhaError) as raised:
-            tuned(finished, trials=2, settings=settings, search=search)
-        return str(raised.value).removeprefix(f"--output {finished}: ")
+        said = error_of(lambda: tuned(finished, trials=2, settings=settings, search=search))
+        return said.removeprefix(f"--output {finished}: ")
 
     way_out = "give what was given before, or choose another folder"
     assert refusal(config(batch_size=16), SEARCH) == f"its run has training.batch_size=32, the config 16; {way_out}"
@@ -315,10 +315,8 @@ def test_whatever_the_study_holds_it_is_refused_in_a_line(finished: Path) -> Non
         inner[int(last) if isinstance(inner, list) else last] = value
         path.write_text(json.dumps(found))
         before = tree(finished)
-        with pytest.raises(MhaError) as raised:
-            tuned(finished, trials=2)
-        assert str(raised.value).isprintable()
-        assert fnmatchcase(str(raised.value), f"--output {finished}: {message}"), place
+        said = error_of(lambda: tuned(finished, trials=2))
+        assert fnmatchcase(said, f"--output {finished}: {message}"), place
         assert tree(finished) == before
 
 
@@ -327,9 +325,7 @@ def test_a_file_of_somebody_else_stays_as_it_is(content: bytes) -> None:
     output = Path("theirs")
     output.mkdir()
     (output / STUDY).write_bytes(content)
-    with pytest.raises(MhaError) as raised:
-        tuned(output)
-    assert str(raised.value) == f"--output theirs: {DAMAGED}"
+    assert error_of(tuned, output) == f"--output theirs: {DAMAGED}"
     assert tree(output) == {STUDY: content}
 
 
