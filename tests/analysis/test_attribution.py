@@ -99,15 +99,6 @@ def test_how_many_points_are_computed_together_changes_nothing(batch_tokens: int
     assert found == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_review_so_long_that_attention_is_computed_in_blocks() -> None:
-    checkpoint = small_checkpoint(positions="sinusoidal")
-    text = checkpoint.config.text.model_copy(update={"sequence_length": 1200})
-    checkpoint = dataclasses.replace(checkpoint, config=checkpoint.config.model_copy(update={"text": text}))
-    attributions, difference = integrated_gradients(checkpoint, "the film was superb " * 300, "pos", steps=8)
-    assert len(attributions) == 1200
-    assert sum(attributions) == pytest.approx(difference, abs=0.05)
-
-
 def test_a_word_that_the_model_cannot_see_gets_nothing() -> None:
     """Every unknown word has the same embedding; where that is zero, it adds nothing."""
     checkpoint = small_checkpoint()

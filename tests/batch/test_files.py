@@ -14,7 +14,7 @@ from mha_cli.batch.files import Folder, LocalFiles, RemoteFiles, files_of
 from mha_cli.batch.part import Job, classify_shard
 from mha_cli.batch.run import classify_here
 from mha_cli.batch.shards import Shard
-from mha_cli.errors import EXIT_FAILURE
+from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.runtime.classifier import Classifier
 from tests.batch.archive import refuse_anything_else, rows_of, write_archive
 from tests.checkpoints import small_checkpoint
@@ -73,8 +73,9 @@ def test_a_file_is_there_when_it_is_whole(remote: RemoteFiles, tmp_path: Path) -
         pass
     with remote.open(str(path)) as file:
         assert file.read() == b""
-    said = error_of(remote.written(f"{tmp_path}/no/folder").__enter__, exit_code=EXIT_FAILURE)
-    assert said.startswith(f"local://{tmp_path}/no/folder: ")
+    with pytest.raises(MhaError, match=f"^local://{tmp_path}/no/folder: ") as raised, remote.written(f"{tmp_path}/no/folder"):
+        pass
+    assert raised.value.exit_code == EXIT_FAILURE
 
 
 def test_files_elsewhere_are_read_by_processes_that_are_not_forked(remote: RemoteFiles, tmp_path: Path) -> None:

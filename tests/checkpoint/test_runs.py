@@ -58,13 +58,6 @@ def test_the_history_of_a_run() -> None:
     assert read_history(Path("runs/b/checkpoint.keras")) == []
 
 
-@pytest.mark.parametrize("content", ["{}", EPOCH + "\n", EPOCH.replace("true", '"<b>"')])
-def test_what_is_no_history(content: str) -> None:
-    make_file("runs/a/history.jsonl", content=content)
-    message = "runs/a/history.jsonl: no history of a training that can be read; remove it, or put the one of this run there"
-    assert error_of(read_history, Path("runs/a/checkpoint.keras")) == message
-
-
 # Names
 
 

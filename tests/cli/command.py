@@ -15,8 +15,9 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import PIPE
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pytest
 import typer.main
 
 from mha_cli.cli.app import main
@@ -26,8 +27,6 @@ from tests.cli.forks import Forked, numpy_server, tensorflow_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    import pytest
 
     Mha = Callable[..., "Result"]
     Predict = Callable[..., "Result"]
@@ -159,6 +158,12 @@ def wait_for_line(process: Forked, start: str) -> None:
 def children_of(pid: int) -> list[int]:
     """The processes that one has started."""
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def nearly(answer: dict[str, Any]) -> dict[str, Any]:
+    """An answer up to the last bits of its probabilities, which depend on the texts that it was computed together with."""
+    shares = {name: pytest.approx(share, abs=3e-6) for name, share in answer["probabilities"].items()}
+    return {**answer, "probability": pytest.approx(answer["probability"], abs=3e-6), "probabilities": shares}
 
 
 @contextlib.contextmanager

@@ -14,7 +14,8 @@ import pytest
 from mha_cli.cli.train import scoring_command
 from mha_cli.config.loading import config_from_dict, load_config
 from tests.checkpoints import members_of, rewrite
-from tests.cli.command import TRACED_SOON, Result, refusal, run_here, step_by_step
+from tests.cli.command import TRACED_SOON, Result, refusal, run_here
+from tests.training.numpy_trainer import in_numpy
 
 if TYPE_CHECKING:
     from tests.cli.command import Mha
@@ -32,7 +33,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     (cwd / "my").mkdir()
     (cwd / "my" / "complaints.csv").write_text("body,kind\n" + ROWS)
     settings = [argument for setting in (*SMALL, *OWN) for argument in ("--set", setting)]
-    with pytest.MonkeyPatch.context() as monkeypatch, step_by_step():
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        in_numpy(monkeypatch.setattr)
         return cwd, run_here("train", "--config", "sample", *settings, cwd=cwd, monkeypatch=monkeypatch)
 
 
@@ -133,6 +135,7 @@ def one_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (cwd / "messages.csv").write_text("id,message,kind\n" + rows)
     settings = [argument for setting in (*SMALL, "linear.max_ngram=1") for argument in ("--set", setting)]
     with pytest.MonkeyPatch.context() as monkeypatch:
+        in_numpy(monkeypatch.setattr)
         for command in (("init", "messages.csv"), ("train", "--config", "messages.yaml", *settings)):
             result = run_here(*command, cwd=cwd, monkeypatch=monkeypatch)
             assert result.code == 0, result.stderr

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from mha_cli.checkpoint.file import write_checkpoint
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
-from tests.cli.command import Result, has_control_characters, run_on_terminal
+from tests.cli.command import Result, has_control_characters, nearly, run_on_terminal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,14 +54,7 @@ def test_a_text_gets_the_same_answer_on_every_way_in(arguments: list[str], stdin
     result = predict("--json", *arguments, stdin=lines if stdin == "LINES" else stdin)
     assert (result.code, result.stderr) == (0, "")
     for said, expected in zip(result.lines, predict("--json", *TEXTS).lines, strict=True):
-        assert json.loads(said) == _approximately(expected)
-
-
-def _approximately(line: str) -> dict[str, Any]:
-    """A prediction up to the last bits of its probabilities, which depend on the texts that it was computed together with."""
-    said: dict[str, Any] = json.loads(line)
-    close = {name: pytest.approx(value, abs=3e-6) for name, value in said.pop("probabilities").items()}
-    return said | {"probabilities": close, "probability": pytest.approx(said["probability"], abs=3e-6)}
+        assert json.loads(said) == nearly(json.loads(expected))
 
 
 # Text is data
@@ -94,13 +87,6 @@ def test_a_terminal_sees_the_beginning_of_each_text(small: Path, tmp_path: Path)
 
 
 # Which checkpoint
-
-
-def test_the_checkpoint_of_the_environment(small: Path, mha: Mha, tmp_path: Path) -> None:
-    (tmp_path / "mine\x1b[31m.keras").write_bytes(small.read_bytes())
-    result = mha("predict", "the film", env={"MHA_CHECKPOINT": "mine\x1b[31m.keras"})
-    assert (result.code, len(result.lines)) == (0, 1)
-    assert result.stderr == "using mine\\x1b[31m.keras ($MHA_CHECKPOINT)\n"
 
 
 def test_the_last_trained_run_and_the_model_that_comes_with_mha(small: Path, mha: Mha, tmp_path: Path) -> None:

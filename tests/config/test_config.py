@@ -52,11 +52,6 @@ def test_json_is_yaml() -> None:
     assert config_to_dict(load(json.dumps({"data": data, "model": {"key_dim": None}}, indent="\t")))["data"].items() >= data.items()
 
 
-def test_an_empty_file_means_the_defaults() -> None:
-    for text in ("", "# nothing\n", "model: {}\n"):
-        assert load(text) == Config()
-
-
 @pytest.mark.parametrize("section", [SampleData, TfdsData, FilesData, TextConfig, ModelConfig, LinearConfig, TrainingConfig])
 def test_every_setting_says_what_it_means(section: type[Settings]) -> None:
     assert [name for name, field in section.model_fields.items() if not (field.description or "").endswith(".")] == []

@@ -4,7 +4,6 @@ import io
 import os
 import shutil
 import socket
-from collections import Counter
 from email.message import Message
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -29,11 +28,9 @@ TINY_VERSION = "tiny_reviews/1.0.0"
 SIZES = {"extra": 5, "test": 7, "train": 523}  # two batches and a part of a third
 CLASSES = ["neg", "pos", "mixed"]
 
-needs_imdb = pytest.mark.skipif(not os.environ.get("TFDS_DATA_DIR"), reason="needs the real IMDB set (TFDS_DATA_DIR)")
-
 
 @pytest.fixture(autouse=True)
-def _no_network_and_no_set_of_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def _no_network_and_no_set_of_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def unreachable(*_: object, **__: object) -> None:
         raise socket.gaierror(-2, "Name or service not known")
 
@@ -41,9 +38,8 @@ def _no_network_and_no_set_of_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_p
     for name in ["http_proxy", "https_proxy", "all_proxy", "ftp_proxy"]:
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
-    if request.node.get_closest_marker("imdb") is None:
-        monkeypatch.delenv("TFDS_DATA_DIR", raising=False)
-        monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("TFDS_DATA_DIR", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
 
 
 @pytest.fixture(scope="module")
@@ -286,19 +282,3 @@ def test_a_server_that_answers_is_enough(answer: int | None, made_builder: Any, 
         assert source("made_reviews", data_dir=str(tmp_path)).splits
     else:
         assert "timed out" in error_of("made_reviews", EXIT_FAILURE, data_dir=str(tmp_path))
-
-
-# The real set
-
-
-@pytest.mark.imdb
-@needs_imdb
-def test_imdb() -> None:
-    texts = source("imdb_reviews", unlabelled_split="unsupervised")
-    assert (texts.splits, texts.class_names) == (("train", "test", "unsupervised"), ("neg", "pos"))
-    for split in ("train", "test"):
-        reviews = list(texts.read(split))
-        assert Counter(review.label for review in reviews) == {"neg": 12_500, "pos": 12_500}
-        assert all(review.text.strip() for review in reviews)
-        assert list(islice(texts.read(split), 300)) == reviews[:300]
-    assert sum(1 for _ in texts.unlabelled() or ()) == 50_000

@@ -106,15 +106,6 @@ def test_output_and_gradients_equal_torch(normalization: str, activation: str) -
         np.testing.assert_allclose(value, bias.grad, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("normalization", ["post", "pre"])
-def test_a_head_mask_reaches_the_attention(normalization: str) -> None:
-    layer, edited = built(normalization=normalization), built(normalization=normalization)
-    edited.attention.output_kernel.assign(np.array(layer.attention.output_kernel) * np.array([0.0, 2.0])[:, None, None])
-    np.testing.assert_allclose(layer(INPUTS, mask=REAL, head_mask=np.array([0.0, 2.0])), edited(INPUTS, mask=REAL), **EXACT)
-    with pytest.raises(ValueError, match=r"head_mask has shape \(3,\); it takes \(2,\) or \(batch, 2\), one number per head"):
-        layer(INPUTS, head_mask=np.ones(3))
-
-
 def test_impossible_settings_are_refused() -> None:
     with pytest.raises(ValueError, match=r"^normalization is 'sandwich'; choose from post, pre$"):
         TransformerEncoder(10, HIDDEN, 2, normalization="sandwich")

@@ -23,11 +23,6 @@ def test_honours_the_layer_contract(tmp_path: Path) -> None:
     check_layer(GlobalMaxPooling1D, {}, [inputs], (3, 7), tmp_path, keeps_mask=False)
 
 
-def test_padding_never_wins() -> None:
-    np.testing.assert_array_equal(GlobalMaxPooling1D()(ACTIVATIONS, mask=MASK), [[-2.0, 1.0]])
-    np.testing.assert_array_equal(keras.layers.GlobalMaxPooling1D()(ACTIVATIONS), [[9.0, 8.0]])
-
-
 @pytest.mark.parametrize("mask", [None, np.ones((3, 5), dtype=bool)], ids=["no-mask", "all-real"])
 def test_without_padding_it_equals_keras(mask: np.ndarray | None) -> None:
     inputs = np.random.default_rng(0).normal(size=(3, 5, 7)).astype(np.float32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import random
 import re
 import subprocess
 import sys
@@ -185,6 +186,22 @@ def test_half_a_surrogate_pair_is_replaced(tmp_path: Path, monkeypatch: pytest.M
     model = mha.train("text", texts, labels, output=tmp_path / "run", **SMALL | {"epochs": 1})
     assert model.classes == ("neg caf\ufffd", "pos caf\ufffd")
     assert mha.load(tmp_path / "run").predict(["superb caf\udce9"]) == model.predict(["superb caf\udce9"])
+
+
+ROOTS = {"bad": ("langweilig", "furchtbar", "schrecklich"), "good": ("glanzvoll", "herrlich", "wunderbar")}
+
+
+def test_an_unknown_word_is_read_by_its_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model has never seen the words: some have endings of their own, the others are misspelt."""
+    in_numpy(monkeypatch.setattr)
+    rng, labels = random.Random(0), ["bad", "good"] * 20
+    texts = [f"Der Film war {rng.choice(ROOTS[label])}{rng.choice(('', 'e', 'er', 'es', 'en'))}" for label in labels]
+    model = mha.train("text", texts, labels, **SMALL)
+    words = {"herrlichstes": "good", "herlich": "good", "langweiligste": "bad", "langweillig": "bad"}
+    answers = model.predict(f"Der Film war {word}" for word in words)
+    assert [answer.label for answer in answers] == [*words.values()]
+    assert all(answer.num_unknown == 1 for answer in answers)
+    assert len({answer.probability for answer in answers}) == 4
 
 
 def test_no_two_settings_have_one_name() -> None:

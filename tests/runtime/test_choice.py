@@ -6,7 +6,6 @@ import pytest
 
 from mha_cli.runtime.choice import Choice
 from mha_cli.runtime.classifier import Prediction
-from tests.errors import error_of
 
 NAMES = ("bad", "mixed", "good")
 
@@ -58,10 +57,3 @@ def test_thresholds_of_the_checkpoint(choice: Choice, asked: float, answer: str 
 def test_equally_probable_classes_keep_their_order() -> None:
     assert [name for name, _ in Choice(top_k=3).top(said(0.25, 0.5, 0.25))] == ["mixed", "bad", "good"]
     assert Choice(0.1, ("good", "bad")).answer(said(0.25, 0.5, 0.25)) == "good"
-
-
-def test_a_class_that_the_model_does_not_have() -> None:
-    Choice(only=("good", "bad")).refuse_unknown(NAMES)
-    said = error_of(Choice(only=("good", "god")).refuse_unknown, NAMES)
-    assert said == "--only god: no class of the model; did you mean good?"
-    assert error_of(Choice(only=("\x1b",)).refuse_unknown, ("a\tb", "c")) == r"--only \x1b: no class of the model; choose from a\tb, c"

@@ -115,12 +115,6 @@ def test_words_of_a_text_that_was_cut() -> None:
     assert view.weights[0].shape[1:] == (5, 5)
 
 
-@pytest.mark.parametrize("text", ["", " \t\n<br />___"])
-@pytest.mark.parametrize("look", [view_attention, explain])
-def test_a_text_without_words(text: str, look: Callable[[Checkpoint, str], object]) -> None:
-    assert error_of(lambda: look(small_checkpoint(), text)) == "the text has no words; give a text with at least one word"
-
-
 # Explanations
 
 

@@ -23,7 +23,7 @@ from mha_cli.serve import app
 from mha_cli.serve.server import Limits
 from mha_cli.version import __version__
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
-from tests.cli.command import run_here
+from tests.cli.command import nearly, run_here
 from tests.serve.services import ask, ask_raw, connected, received, service, until
 
 if TYPE_CHECKING:
@@ -73,12 +73,6 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[str]]]:
 def predicted(checkpoint: Path, *texts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     result = run_here("predict", "--json", "-c", checkpoint, "--", *texts, cwd=tmp_path, monkeypatch=monkeypatch)
     return [json.loads(line) for line in result.lines]
-
-
-def nearly(answer: dict[str, Any]) -> dict[str, Any]:
-    """An answer up to the last digit of its probabilities, which depends on the batch: processors add up in an order of their own."""
-    shares = {name: pytest.approx(share, abs=2e-6) for name, share in answer["probabilities"].items()}
-    return {**answer, "probability": pytest.approx(answer["probability"], abs=2e-6), "probabilities": shares}
 
 
 def test_it_answers_what_predict_prints(port: int, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

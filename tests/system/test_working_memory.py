@@ -13,7 +13,6 @@ from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.forward import class_probabilities
 from mha_cli.runtime.inspection import view_attention
-from mha_cli.runtime.probabilities import probabilities_of
 from mha_cli.system import working_memory
 from mha_cli.system.working_memory import MemoryEstimate, blocks
 from tests.checkpoints import small_checkpoint
@@ -85,18 +84,6 @@ def test_blocks_cover_everything_once() -> None:
     assert list(blocks(7, working_memory.BLOCK_BYTES // 3)) == [slice(0, 3), slice(3, 6), slice(6, 7)]
     assert list(blocks(2, 2 * working_memory.BLOCK_BYTES)) == [slice(0, 1), slice(1, 2)]
     assert list(blocks(0, 5)) == []
-
-
-def test_batches_are_smaller_where_texts_take_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    checkpoint = wide("embedding")
-    reviews = [[3, 4, 5]] * 100
-    monkeypatch.setattr(working_memory, "BATCH_BYTES", in_numpy(checkpoint).num_bytes(7, 3))
-    assert in_numpy(checkpoint).most_texts(3, 100) == 7
-    tracemalloc.start()
-    probabilities_of(reviews, checkpoint)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < working_memory.BATCH_BYTES + SPARE
 
 
 def test_a_text_that_does_not_fit_is_refused_before_it_is_computed() -> None:
