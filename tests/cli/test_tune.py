@@ -16,7 +16,8 @@ from mha_cli.cli.output import save_picture
 from mha_cli.config.loading import load_config
 from mha_cli.plots.figures import search_figure
 from tests.cli.command import TIMEOUT, TINY, TRACED_SOON, Run, fork, refusal, run_here, run_mha, tree, wait_for_line
-from tests.cli.conftest import once
+from tests.cli.conftest import here, once
+from tests.training.numpy_trainer import NumpyTrainer, in_numpy
 
 if TYPE_CHECKING:
     from mha_cli.tuning.search import TuningSummary
@@ -26,15 +27,18 @@ pytestmark = pytest.mark.extras
 SETTINGS = (*TRACED_SOON, "data.num_texts=200", "model.embed_dim=16", "model.feed_forward_dim=16", "training.epochs=2")
 TUNE = (
     *("tune", "--config", str(TINY), *(part for setting in SETTINGS for part in ("--set", setting))),
-    *("--search", "training.learning_rate=0.0001..0.02", "--output", "run", "--json", "--minutes", "60", "--trials"),
+    *("--search", "training.learning_rate=0.001..0.1", "--output", "run", "--json", "--minutes", "60", "--trials"),
 )
 
 
 @pytest.fixture(scope="session")
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """``mha tune`` with two trials. Not to be written to."""
+    """``mha tune`` with two trials, trained in NumPy. Not to be written to."""
     pytest.importorskip("optuna")
-    return once(tmp_path_factory, "tuned", lambda cwd: run_mha(*TUNE, "2", cwd=cwd))
+    with pytest.MonkeyPatch.context() as patch:
+        in_numpy(patch.setattr)
+        patch.setattr("mha_cli.tuning.search.Trainer", NumpyTrainer)
+        return once(tmp_path_factory, "tuned", lambda cwd: here(*TUNE, "2", cwd=cwd))
 
 
 def test_two_trials_and_a_training(tuned: Run) -> None:
