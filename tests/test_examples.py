@@ -28,7 +28,8 @@ import typer
 
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.checkpoint.runs import PACKAGED
-from mha_cli.cli import data, shuffle_test, train, tune
+from mha_cli.cli import data
+from mha_cli.config import loading
 from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml, load_config
 from mha_cli.config.recipes import find_config, recipe_names
 from mha_cli.data.new_config import LEAST_TO_PART
@@ -174,8 +175,8 @@ def run_page(page: str, trained: Path, folder: Path, monkeypatch: pytest.MonkeyP
     prepare(folder, LEAST_TO_PART if slow_ones else 40)  # `mha init` then writes a config with a test part
     monkeypatch.chdir(folder)
     monkeypatch.delenv("MHA_CHECKPOINT", raising=False)
-    for command in (data, shuffle_test, train, tune):
-        monkeypatch.setattr(command, "load_config", load_small_config)
+    for module in (data, loading):
+        monkeypatch.setattr(module, "load_config", load_small_config)
     monkeypatch.setattr(api, "given_config", lambda *given, whole=api.given_config: smaller(whole(*given)))
     names: dict[str, Any] = {"__name__": page}
     lacking = list[str]()
