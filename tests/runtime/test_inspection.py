@@ -65,12 +65,6 @@ def test_one_head_or_the_mean_of_all() -> None:
         assert error_of(view.of, block, head) == message
 
 
-def test_the_prediction_is_that_of_the_classifier() -> None:
-    checkpoint = small_checkpoint(("bad", "mixed", "good"))
-    (prediction,) = Classifier(checkpoint).predict([TEXT])
-    assert view_attention(checkpoint, TEXT).prediction == explain(checkpoint, TEXT).prediction == prediction
-
-
 def test_strongest_links_leave_a_words_look_at_itself_out() -> None:
     weights = np.array([[0.9, 0.08, 0.02], [0.3, 0.1, 0.6], [0.2, 0.5, 0.3]], dtype=np.float32)
     before = weights.copy()
