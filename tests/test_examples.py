@@ -114,6 +114,7 @@ SLOW = slow_examples()
 PAGES = [page for page, shown in EXAMPLES.items() if not all(not_run(example.code) for example in shown)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("page", PAGES)
 def test_quick_examples_run_with_a_model_of_the_recipe_text(
     page: str, trained: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -213,6 +213,7 @@ def with_training(checkpoint: Checkpoint, **training: Any) -> Checkpoint:
     return dataclasses.replace(checkpoint, config=changed)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("untraced")
 def test_retraining_mends_and_keeps_the_shapes(checkpoint_path: Path) -> None:
     pruned = with_training(without_heads(read_checkpoint(checkpoint_path), [(0, 0)]), learning_rate=3e-2)
@@ -233,6 +234,7 @@ def test_retraining_mends_and_keeps_the_shapes(checkpoint_path: Path) -> None:
     assert retrained.metrics["epoch"] == min(records, key=lambda record: record.validation_loss).epoch
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("untraced")
 def test_scores_that_have_learnt_from_the_validation_part_do_not_say_there_how_much_they_count(tmp_path: Path) -> None:
     overrides = [

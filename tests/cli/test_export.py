@@ -54,7 +54,7 @@ ALL_AT_ONCE = {
     "ngram_buckets": 2**17,
 }
 ADDITIVE = {**CASES["two-blocks-gelu"], **CASES["additive-no-positions"]}
-TRACED = [("saved-model", ALL_AT_ONCE), ("litert", ALL_AT_ONCE), ("litert", ADDITIVE)]
+TRACED = [pytest.param("saved-model", ALL_AT_ONCE, marks=pytest.mark.exhaustive), ("litert", ALL_AT_ONCE), ("litert", ADDITIVE)]
 """Formats that are traced from the layers, which have tests of their own, in seconds each; LiteRT's file is made of a SavedModel."""
 UNREAD_BY_OPENVINO = [("litert", ALL_AT_ONCE)]
 """OpenVINO has no translator of LiteRT's RIGHT_SHIFT, with which n-grams and subwords are hashed, and says so."""

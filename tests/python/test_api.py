@@ -147,6 +147,7 @@ def test_training_and_figures_are_those_of_the_commands(
         assert (done.code, done.stderr) == (2, message)
 
 
+@pytest.mark.process
 def test_nothing_is_left_behind_where_no_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     config = {"data": {"source": "sample", "validation_share": 0.2}, "training": {"epochs": 1}, "model": {"embed_dim": 4, "num_heads": 1}}

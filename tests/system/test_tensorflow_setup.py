@@ -25,6 +25,7 @@ for _ in range(8):  # a shuffle test of many checkpoints
 HOSTILE = '{"backend": "nonsense", "floatx": "float16", "image_data_format": "channels_first", "epsilon": 0.5}'
 
 
+@pytest.mark.process
 def test_importing_and_tracing_are_silent_and_settings_of_keras_neither_read_nor_written(tmp_path: Path) -> None:
     (tmp_path / "keras.json").write_text(HOSTILE)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("TF_", "KERAS_"))}

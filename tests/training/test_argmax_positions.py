@@ -84,6 +84,7 @@ def test_where_winners_suffice(settings: dict[str, Any], mean_length: float, suf
     assert winners_suffice(model, mean_length) == suffice
 
 
+@pytest.mark.exhaustive
 def test_a_trainer_learns_the_same_from_winners_only(tiny_config: Config, tiny_data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
     config = tiny_config.model_copy(update={"model": tiny_config.model.model_copy(update={"embed_dim": 4, "dropout": 0.5})})
     encoded: list[int] = []

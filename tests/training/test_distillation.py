@@ -51,7 +51,7 @@ def write_texts(folder: Path, classes: int, unlabelled: bool, keep: bool = False
     return config_from_dict({"data": data, "text": text, "model": model, "linear": linear, "training": training}, "test")
 
 
-@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("classes", [2, pytest.param(3, marks=pytest.mark.exhaustive)])
 def test_targets_are_half_label_and_half_what_scores_from_other_texts_say(tmp_path: Path, classes: int) -> None:
     config = write_texts(tmp_path, classes, unlabelled=True)
     data = prepare(config)
@@ -86,6 +86,7 @@ def test_the_encoder_stands_alone_in_the_checkpoint(tmp_path: Path) -> None:
     assert load_config(summary.checkpoint.with_name("config.yaml")) == config  # the run keeps what it was asked for
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("trained_in_numpy")
 def test_a_linear_model_is_refitted_and_stays_beside_the_encoder_it_has_taught(tmp_path: Path) -> None:
     config = write_texts(tmp_path, 2, unlabelled=True, keep=True, refit=True)

@@ -148,6 +148,7 @@ def undecided(tmp_path_factory: pytest.TempPathFactory) -> Config:
     return config_from_dict({"auto": True, **named}, "test")
 
 
+@pytest.mark.exhaustive
 def test_a_run_goes_on_with_what_was_decided(undecided: Config, tmp_path: Path) -> None:
     """With the config that was given, and with the one that is kept."""
     train(undecided, tmp_path / "whole")
