@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
 from mha_cli.checkpoint.runs import refuse_used, run_directory
@@ -134,7 +135,23 @@ def verdict(accuracy: float, shuffled_mean: float, largest_change: float, num_te
 
 
 def shuffle_words(texts: EncodedTexts, rng: np.random.Generator) -> EncodedTexts:
-    """The same texts with the tokens of each in random order, after truncation: the same words, another order."""
-    text_of_token = np.repeat(np.arange(len(texts)), texts.lengths)
-    order = np.lexsort((rng.random(len(texts.tokens)), text_of_token))
+    """The same texts with the tokens of each in random order, after truncation: the same words, another order.
+
+    So are the pieces that a pretrained encoder reads, between the two special ones that begin and end a text.
+    """
+    keys = rng.random(len(texts.tokens))
+    pieces = None if texts.pieces is None else _shuffled(texts.pieces, _with_ends(texts.pieces.offsets, rng))
+    return replace(_shuffled(texts, keys), pieces=pieces)
+
+
+def _with_ends(offsets: npt.NDArray[np.int64], rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    """Random keys of which each text's first is the smallest and its last the largest."""
+    keys = rng.random(offsets[-1])
+    keys[offsets[:-1]], keys[offsets[1:] - 1] = -1.0, 2.0
+    return keys
+
+
+def _shuffled(texts: EncodedTexts, keys: npt.NDArray[np.float64]) -> EncodedTexts:
+    """The texts with the tokens of each in the order of their keys, (P,)."""
+    order = np.lexsort((keys, np.repeat(np.arange(len(texts)), texts.lengths)))
     return replace(texts, tokens=texts.tokens[:][order])

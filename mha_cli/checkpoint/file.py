@@ -28,18 +28,24 @@ from mha_cli.checkpoint.archive import Archive, open_archive, require
 from mha_cli.checkpoint.hdf5 import read_arrays
 from mha_cli.checkpoint.quantization import dequantize, quantize, quantized_size
 from mha_cli.config.loading import config_from_dict, config_to_dict
-from mha_cli.config.parameters import Parameter, num_parameters, parameter_table
+from mha_cli.config.parameters import Parameter, encoder_length, num_parameters, parameter_table
 from mha_cli.config.settings import Config, FilesData
 from mha_cli.config.yaml_file import MAX_BYTES
 from mha_cli.errors import MhaError, printable, shown_path
 from mha_cli.system.whole_files import atomic_write
 from mha_cli.system.working_memory import MemoryEstimate
+from mha_cli.text.encoding import TextPipeline
+from mha_cli.text.pieces import MAX_TOKENIZER_BYTES, PieceTokenizer
 from mha_cli.text.vocabulary import MAX_TOKEN_LENGTH, SPECIAL_TOKENS, Vocabulary
 
 FORMAT_VERSION = 3
 MEMBERS = ("metadata.json", "config.json", "model.weights.h5", "vocabulary.txt", "mha.json")
 SMALL_WEIGHTS = "weights.int8"
 SMALL_MEMBERS = (SMALL_WEIGHTS, "vocabulary.txt", "mha.json")
+TOKENIZER = "tokenizer.json"
+FORMS = (MEMBERS, SMALL_MEMBERS, (*MEMBERS, TOKENIZER), (*SMALL_MEMBERS, TOKENIZER))
+"""Sets of members that there are; those with a tokenizer hold a pretrained encoder."""
+
 MAX_DESCRIPTION_BYTES = 1_000_000
 MAX_CONFIG_CHARACTERS = 2 * MAX_BYTES  # limit of the config as JSON: any YAML file fits, and a list of its faults takes little memory
 
@@ -58,6 +64,7 @@ class Checkpoint:
         weights: float32 arrays by Keras variable path.
         keras_config: architecture as Keras serializes it; kept for Keras, never read by us; empty if it came in the small form.
         thresholds: probabilities in [0, 1] that answers need, by the names of their classes; a class without one needs none.
+        tokenizer: bytes of a pretrained encoder's ``tokenizer.json``; None without one.
         name: file that it was read from, for messages; empty for one that was not read.
     """
 
@@ -68,7 +75,14 @@ class Checkpoint:
     weights: Mapping[str, npt.NDArray[np.float32]]
     keras_config: str
     thresholds: Mapping[str, float] = field(default_factory=dict)
+    tokenizer: bytes | None = None
     name: str = field(default="", compare=False)
+
+    def text_pipeline(self) -> TextPipeline:
+        """The way from a text to what the model reads."""
+        text, name = self.config.text, self.name or "this model"
+        pieces = self.tokenizer and PieceTokenizer(self.tokenizer, encoder_length(self.config), text.truncation, f"{name}: {TOKENIZER}")
+        return TextPipeline(text, self.vocabulary, pieces or None)
 
     @property
     def parameters(self) -> list[Parameter]:
@@ -112,6 +126,8 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint, small: bool = False) ->
         metadata = {"keras_version": version("keras"), "date_saved": datetime.now(UTC).strftime("%Y-%m-%d@%H:%M:%S")}
         members = {"metadata.json": json.dumps(metadata).encode(), "config.json": checkpoint.keras_config.encode()}
         members["model.weights.h5"] = _weights_to_hdf5(checkpoint)
+    if checkpoint.tokenizer is not None:
+        members[TOKENIZER] = checkpoint.tokenizer
     members["vocabulary.txt"] = "\n".join(checkpoint.vocabulary.tokens[len(SPECIAL_TOKENS) :]).encode()
     description = {
         "format": FORMAT_VERSION,
@@ -131,13 +147,13 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint, small: bool = False) ->
 
 def read_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint that may come from anywhere."""
-    with open_archive(path, MEMBERS, SMALL_MEMBERS) as archive:
+    with open_archive(path, *FORMS) as archive:
         return _read_archive(archive)
 
 
 def read_metrics(path: Path) -> Mapping[str, float]:
     """The metrics of the training alone."""
-    with open_archive(path, MEMBERS, SMALL_MEMBERS) as archive:
+    with open_archive(path, *FORMS) as archive:
         return _metrics(_read_description(archive), archive.name)
 
 
@@ -190,8 +206,10 @@ def _read_archive(archive: Archive) -> Checkpoint:
             raise MhaError(f"{name}: the weight {path} holds NaN or infinite numbers", "train anew, with a lower learning rate")
     vocabulary = Vocabulary(words.decode().split("\n") if words else [])  # late: it takes many times the bytes of the words
     require(not vocabulary.repeats, name, "a token occurs twice in its vocabulary")
+    require((TOKENIZER in archive) == bool(config.model.num_pieces), name, f"its settings and {TOKENIZER} do not go together")
+    tokenizer = bytes(checked(TOKENIZER, MAX_TOKENIZER_BYTES)) if TOKENIZER in archive else None
     keras_config = "" if small else bytes(checked("config.json", MAX_JSON_BYTES)).decode()
-    return Checkpoint(config, tuple(class_names), vocabulary, metrics, weights, keras_config, thresholds, name)
+    return Checkpoint(config, tuple(class_names), vocabulary, metrics, weights, keras_config, thresholds, tokenizer, name)
 
 
 def _read_description(archive: Archive) -> dict[str, Any]:

@@ -26,6 +26,7 @@ CONFIG = "config.yaml"
 METRICS = "metrics.json"
 HISTORY = "history.jsonl"
 STATE = Path("last") / "state.npz"
+FEATURES = Path("last") / "features.f32"
 CHECKPOINT_VARIABLE = "MHA_CHECKPOINT"
 
 RunDirectory = NewType("RunDirectory", Path)  # a folder that this process holds for its training; see ``held_directory``

@@ -43,6 +43,16 @@ def num_outputs(num_classes: int) -> int:
     return 1 if num_classes == 2 else num_classes
 
 
+def encoder_length(config: Config) -> int:
+    """Longest text that the encoder reads: in pieces if it is a pretrained one, else in tokens."""
+    return config.text.max_pieces if config.model.num_pieces and config.text.max_pieces else config.text.sequence_length
+
+
+def encoder_shape(config: Config) -> tuple[int | None, ...]:
+    """Shape of a text's tokens as the encoder reads them; see ``TextConfig.token_shape``."""
+    return (None,) if config.model.num_pieces else config.text.token_shape
+
+
 def context_words(linear: LinearConfig, vocabulary_size: int) -> int:
     """Ids with context weights of their own: the most frequent words; all other ids share the last row."""
     return min(CONTEXT_WORDS, vocabulary_size) if linear.context_windows else 1
@@ -57,7 +67,7 @@ def _linear(linear: LinearConfig, vocabulary_size: int, units: int) -> Iterator[
 
 def _embedding(config: Config, vocabulary_size: int) -> Iterator[Parameter]:
     model, group = config.model, "layers/positional_embedding"
-    rows = {"words": vocabulary_size}
+    rows = {"words": model.num_pieces or vocabulary_size}
     if model.max_ngram > 1:
         rows["ngrams"] = model.ngram_buckets
     if model.subword_buckets:
@@ -67,8 +77,10 @@ def _embedding(config: Config, vocabulary_size: int) -> Iterator[Parameter]:
     tables = {name: (number, model.embed_dim) for name, number in rows.items()}
     yield from _group("embedding/token_embedding", f"{group}/token_embedding", tables)
     if model.positions == "learned":
-        table = {"embeddings": (config.text.sequence_length, model.embed_dim)}
+        table = {"embeddings": (encoder_length(config), model.embed_dim)}
         yield from _group("embedding/position_embedding", f"{group}/position_embedding", table)
+    if model.embedding_norm:
+        yield from _group("embedding/norm", f"{group}/norm", {"gamma": (model.embed_dim,), "beta": (model.embed_dim,)})
 
 
 def _encoder(config: Config, block: int) -> Iterator[Parameter]:

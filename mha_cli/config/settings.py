@@ -138,6 +138,10 @@ class TextConfig(Settings):
         0, ge=0, le=100, description="Characters of a word, with a mark at either end, from which subwords are read; 0 reads no subwords."
     )
 
+    max_pieces: int | None = Field(
+        None, ge=3, le=100_000, description="Pieces that a pretrained encoder reads, with its two special ones; null is its limit."
+    )
+
     def _faults(self) -> Iterator[str]:
         characters, shortest = self.subword_characters, min(SUBWORD_LENGTHS)
         if 0 < characters < shortest:
@@ -163,12 +167,25 @@ def _power_of_two(buckets: int) -> int:
     return buckets
 
 
+DECIDED_BY_FOLDER = (
+    "embed_dim", "positions", "max_ngram", "ngram_buckets", "ngram_dropout", "subword_buckets", "conv_kernel_size", "num_blocks",
+    "num_heads", "key_dim", "feed_forward_dim", "activation", "normalization", "norm_epsilon", "embedding_norm", "attention_score",
+    "use_scale",
+)  # fmt: skip
+"""Settings of the encoder that nobody may set beside ``pretrained``."""
+
 HeadCount = Annotated[int, Field(ge=1, le=256)]
 
 
 class ModelConfig(Settings):
     """PositionalEmbedding → TransformerEncoder × num_blocks → GlobalMaxPooling1D → Dropout → Dense."""
 
+    pretrained: str | None = Field(
+        None,
+        min_length=1,
+        description="Folder of a pretrained encoder, which decides the encoder's sizes; null trains one from scratch.",
+    )
+    num_pieces: int = Field(0, ge=0, le=2_000_000, description="Pieces that a pretrained encoder knows; the folder decides it.")
     embed_dim: int = Field(64, ge=1, le=16_384, description="Width of the embedding and of every block's output.")
     positions: Literal["learned", "sinusoidal", "none"] = Field("learned", description="How a token's position is added to its embedding.")
     max_ngram: int = Field(1, ge=1, le=5, description="Longest n-gram whose hashed embedding is added to the token's; 1 for none.")
@@ -182,6 +199,11 @@ class ModelConfig(Settings):
     feed_forward_dim: int = Field(128, ge=1, le=65_536, description="Hidden width of the feed-forward layer.")
     activation: Literal["relu", "gelu"] = Field("relu", description="Function between the two projections of the feed-forward layer.")
     normalization: Literal["post", "pre"] = Field("post", description="Normalization after residuals (post) or before sub-layers (pre).")
+    norm_epsilon: float = Field(1e-3, gt=0, le=0.01, description="Added to the variances by layer normalization.")
+    embedding_norm: bool = Field(False, description="Normalize the sum of token and position embeddings.")
+    pooling: Literal["max", "mean", "first"] = Field(
+        "max", description="What becomes of the positions: the largest value per feature, their mean, or the first position alone."
+    )
     attention_score: Literal["dot_product", "additive"] = Field(
         "dot_product", description="Score of query and key: q·k, or wᵀ tanh(q + k)."
     )
@@ -189,6 +211,7 @@ class ModelConfig(Settings):
     attention_implementation: Literal["auto", "fused", "per_head", "blockwise", "folded"] = Field(
         "auto", description="How attention is computed, with equal results: all heads at once, per head, in blocks, or by folded kernels."
     )
+    block_dropout: float = Field(0.0, ge=0, lt=1, description="Share of each sub-layer's output zeroed in training.")
     embedding_dropout: float = Field(0.0, ge=0, lt=1, description="Share of embedding units zeroed in training.")
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="Share of attention weights zeroed in training.")
     dropout: float = Field(0.5, ge=0, lt=1, description="Share of pooled features zeroed in training, before the classifier.")
@@ -199,6 +222,11 @@ class ModelConfig(Settings):
         heads, implementation, size = self.num_heads, self.attention_implementation, self.conv_kernel_size
         if size and size % 2 == 0:
             yield f"conv_kernel_size={size} is even, so it has no middle; take {size - 1} or {size + 1}"
+        if self.num_pieces and not self.pretrained:
+            yield f"num_pieces={self.num_pieces} goes with a pretrained encoder; take num_pieces=0, or set pretrained"
+        if self.pretrained and not self.num_pieces:  # the folder has not been read yet
+            for name in self.model_fields_set.intersection(DECIDED_BY_FOLDER):
+                yield f"{name}={getattr(self, name)} is decided by the folder that pretrained names; leave it out"
         if isinstance(heads, list):
             if len(heads) != self.num_blocks:
                 yield f"num_heads names {plural(len(heads), 'block')}, num_blocks={self.num_blocks}; name as many"
@@ -259,6 +287,10 @@ class TrainingConfig(Settings):
     weight_decay: float = Field(0.0, ge=0, le=1, description="Weight decay of adamw; biases, layer normalization and embeddings have none.")
     clip_norm: float | None = Field(None, gt=0, description="Largest global gradient norm, without embedding tables; null does not clip.")
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="Share of the target spread evenly over the classes.")
+    trainable_blocks: Literal["auto", "all"] | Annotated[int, Field(ge=0, le=100)] = Field(
+        "auto",
+        description="Blocks of a pretrained encoder that learn: all, the last ones, 0 for a frozen encoder, or auto by the time it takes.",
+    )
     class_weights: Literal["none", "balanced"] = Field("none", description="Loss weights: none, or texts / (classes * texts of the class).")
     finetune_epochs: int = Field(0, ge=0, le=10_000, description="Number of final epochs on labelled texts only.")
     word_dropout: float = Field(0.0, ge=0, lt=1, description="Share of tokens replaced by the unknown token in training.")
@@ -300,6 +332,11 @@ class Config(Settings):
     def reads_unlabelled(self) -> bool:
         """Whether the training uses texts without labels."""
         return self.training.distill_linear or (self.linear is not None and self.linear.ngram_embeddings)
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether the encoder is a pretrained one whose weights stay."""
+        return bool(self.model.pretrained) and self.training.trainable_blocks == 0
 
     def of_checkpoint(self) -> Self:
         """The config of the checkpoint: without the linear model if that only teaches the encoder."""

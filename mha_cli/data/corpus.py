@@ -6,7 +6,7 @@ import sys
 from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from time import monotonic
 from typing import Any, TypeVar
@@ -25,6 +25,7 @@ from mha_cli.data.token_store import TokenStore
 from mha_cli.errors import MhaError, listed, plural, printable
 from mha_cli.records.reader import StreamWarnings
 from mha_cli.text.encoding import TextPipeline, ids_of
+from mha_cli.text.pieces import PieceTokenizer
 from mha_cli.text.tokenizer import make_tokenizer
 from mha_cli.text.vocabulary import PADDING_ID, UNKNOWN_ID, Vocabulary, kept_slices, most_frequent
 
@@ -43,12 +44,14 @@ class EncodedTexts:
         offsets: int64 (N + 1,); text i is ``tokens[offsets[i]:offsets[i + 1]]``.
         labels: int32 (N,), class ids.
         num_truncated: texts that were cut to length.
+        pieces: the same texts as a pretrained encoder reads them; None without one.
     """
 
     tokens: TokenStore | npt.NDArray[np.int32]
     offsets: npt.NDArray[np.int64]
     labels: npt.NDArray[np.int32]
     num_truncated: int
+    pieces: EncodedTexts | None = None
 
     def __len__(self) -> int:
         """Number of texts."""
@@ -58,6 +61,16 @@ class EncodedTexts:
     def lengths(self) -> npt.NDArray[np.int64]:
         """Tokens of each text, (N,)."""
         return np.diff(self.offsets)
+
+    @property
+    def for_encoder(self) -> EncodedTexts:
+        """The texts as the encoder reads them: in pieces, or as they are."""
+        return self if self.pieces is None else self.pieces
+
+    @property
+    def longest_readings(self) -> npt.NDArray[np.int64]:
+        """Tokens or pieces of each text, whichever are more, (N,)."""
+        return self.lengths if self.pieces is None else np.maximum(self.lengths, self.pieces.lengths)
 
     @property
     def num_unknown(self) -> int:
@@ -78,7 +91,10 @@ class EncodedTexts:
     def subset(self, rows: Rows) -> EncodedTexts:
         """Some of the texts; ``num_truncated`` is then an upper bound, since cut texts are not marked."""
         tokens = TokenStore(self.tokens[self.offsets[row] : self.offsets[row + 1]] for row in rows)
-        return EncodedTexts(tokens, np.concatenate([[0], np.cumsum(self.lengths[rows])]), self.labels[rows], self.num_truncated)
+        offsets = np.concatenate([[0], np.cumsum(self.lengths[rows])])
+        return EncodedTexts(
+            tokens, offsets, self.labels[rows], self.num_truncated, None if self.pieces is None else self.pieces.subset(rows)
+        )
 
     def random_part(self, most: int | None, rng: np.random.Generator) -> EncodedTexts:
         """``most`` of the texts, drawn at random, in their order; all of them for None or if there are no more."""
@@ -110,6 +126,26 @@ def refuse_unlearnable(where: str, sizes: Mapping[str, int], has_words: bool) ->
         raise MhaError(f"{where}: none of the {plural(num_texts, 'text')} has a word", "is the text column the right one?")
 
 
+class _PieceReader:
+    """Texts as a pretrained encoder reads them, one after another; without its tokenizer nothing is kept."""
+
+    def __init__(self, tokenizer: PieceTokenizer | None) -> None:
+        self._tokenizer, self._ids, self._offsets = tokenizer, TokenStore(), array("q", [0])
+
+    def read(self, text: str) -> str:
+        """Keep the pieces of a text, and hand the text on."""
+        if self._tokenizer is not None:
+            self._ids.append(self._tokenizer.ids(text))
+            self._offsets.append(len(self._ids))
+        return text
+
+    def encoded(self, labels: npt.NDArray[np.int32]) -> EncodedTexts | None:
+        """All texts so far with their class ids; None without a tokenizer."""
+        if self._tokenizer is None:
+            return None
+        return EncodedTexts(self._ids, np.array(self._offsets, np.int64), labels, 0)
+
+
 class Corpus:
     """Labelled texts as numbers, counted and split before there is a vocabulary.
 
@@ -120,6 +156,7 @@ class Corpus:
         class_names: names in the order of their ids; None takes them from the labels, numbers by value, else alphabetical.
         where: source in words, for messages.
         by_names: True if ``split`` keeps texts that share rare names on one side.
+        pieces: tokenizer of a pretrained encoder, which reads the texts as well; None without one.
         learnable: False to accept texts that no classifier could learn from, such as a test split of one class.
 
     Attributes:
@@ -136,6 +173,7 @@ class Corpus:
         class_names: tuple[str, ...] | None,
         where: str,
         by_names: bool = False,
+        pieces: PieceTokenizer | None = None,
         learnable: bool = True,
     ) -> None:
         self._where = where
@@ -143,6 +181,7 @@ class Corpus:
         numbers: dict[str, int] = {}
         labels: dict[str, int] = {}
         self._tokens = TokenStore()
+        self._pieces = _PieceReader(pieces)
         offsets, label_numbers, text_hashes = array("q", [0]), array("i"), array("q")
         self._names: list[list[str]] | None = [] if by_names else None
         self._spellings = Counter[tuple[str, str]]()
@@ -151,6 +190,7 @@ class Corpus:
                 self._names.append(list(map(sys.intern, names_in(one.text))))  # one string for all texts that have the name
             self._tokens.append([numbers.setdefault(token, len(numbers)) for token in tokenize(one.text)])
             offsets.append(len(self._tokens))
+            self._pieces.read(one.text)
             label_numbers.append(labels.setdefault(one.label, len(labels)))
             text_hashes.append(hash(one.text))
             if one.spelling:
@@ -253,7 +293,9 @@ class Corpus:
     def encode(self, rows: Rows, vocabulary: Vocabulary, settings: TextConfig) -> EncodedTexts:
         """Some of the texts with the ids of a vocabulary, cut to length."""
         final = TextPipeline(settings, vocabulary).tokens(self._distinct)
-        return _join((final[self._tokens_of(row)] for row in rows), self.labels[rows], settings)
+        encoded = _join((final[self._tokens_of(row)] for row in rows), self.labels[rows], settings)
+        pieces = self._pieces.encoded(self.labels)
+        return encoded if pieces is None else replace(encoded, pieces=pieces.subset(rows))
 
     def _count_tokens(self, rows: Rows) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Occurrences of each distinct token in some texts, and the number of these texts that have it."""
@@ -284,20 +326,24 @@ def encode_labelled(texts: Iterable[LabelledText], encoder: TextPipeline, class_
     class_ids = {name: class_id for class_id, name in enumerate(class_names)}
     labels = array("i")
 
-    def tokens() -> Iterator[npt.NDArray[np.int32]]:
+    def labels_taken() -> Iterator[str]:
         for one in texts:
             labels.append(class_ids[one.label])
-            yield encoder.tokens(encoder.tokenize(one.text))
+            yield one.text
 
-    encoded = _join(tokens(), labels, encoder.settings)
+    encoded = encode_texts(labels_taken(), encoder)
     if not len(encoded):
         raise MhaError(f"{where}: no texts", "give labelled texts to score")
-    return encoded
+    class_labels = np.array(labels, np.int32)
+    pieces = None if encoded.pieces is None else replace(encoded.pieces, labels=class_labels)
+    return replace(encoded, labels=class_labels, pieces=pieces)
 
 
 def encode_texts(texts: Iterable[str], encoder: TextPipeline) -> EncodedTexts:
     """Texts without a class as a model reads them; their labels are zeros."""
-    return _join((encoder.tokens(encoder.tokenize(text)) for text in texts), None, encoder.settings)
+    reader = _PieceReader(encoder.pieces)
+    encoded = _join((encoder.tokens(encoder.tokenize(reader.read(text))) for text in texts), None, encoder.settings)
+    return replace(encoded, pieces=reader.encoded(encoded.labels))
 
 
 def join_texts(first: EncodedTexts, second: EncodedTexts) -> EncodedTexts:
@@ -307,6 +353,7 @@ def join_texts(first: EncodedTexts, second: EncodedTexts) -> EncodedTexts:
         np.concatenate([first.offsets, first.offsets[-1] + second.offsets[1:]]),
         np.concatenate([first.labels, second.labels]),
         first.num_truncated + second.num_truncated,
+        None if first.pieces is None or second.pieces is None else join_texts(first.pieces, second.pieces),
     )
 
 

@@ -90,7 +90,7 @@ def rules(facts: Facts, named: dict[str, dict[str, Any]]) -> dict[str, dict[str,
         },
         "model": {
             "ngram_buckets": min(1 << 16, _power_of_two(facts.num_tokens)) if has_ngrams else 0,
-            "subword_buckets": 1 << 15 if characters else 0,
+            "subword_buckets": 1 << 15 if characters and "pretrained" not in model else 0,
         },
         "linear": {
             "buckets": min(1 << 21, _power_of_two(8 * facts.num_tokens), _power_of_two(most_rows // 2 + 1)),

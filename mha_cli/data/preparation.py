@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from mha_cli.data.in_memory import MemoryTexts
 from mha_cli.data.labelled_text import LabelledText, TextSource
 from mha_cli.data.sources import DataSection, open_source, with_columns
 from mha_cli.errors import MhaError, listed, plural, printable
+from mha_cli.pretrained.folder import PretrainedEncoder, read_pretrained, with_pretrained
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.text.encoding import TextPipeline
 from mha_cli.text.vocabulary import FOREIGN, Vocabulary, doubt_of_unknown
@@ -39,6 +41,7 @@ class PreparedData:
         targets: target probabilities of the classes, (N, C), for the N texts of ``train``.
         vocabulary: words of ``train``, and of the validation part if the linear model learns from it.
         num_guessed: texts at the end of ``train`` whose targets are predictions.
+        pretrained: encoder that the training starts from; None for one from scratch.
     """
 
     config: Config
@@ -49,17 +52,28 @@ class PreparedData:
     class_names: tuple[str, ...]
     unlabelled: EncodedTexts | None = None
     num_guessed: int = 0
+    pretrained: PretrainedEncoder | None = None
+
+    @property
+    def tokenizer(self) -> bytes | None:
+        """The pretrained encoder's ``tokenizer.json``."""
+        return None if self.pretrained is None else self.pretrained.tokenizer
 
 
 def prepare(config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryTexts | None = None) -> PreparedData:
     """Read the training split, or ``in_memory`` texts, hold out the validation part, build the vocabulary and encode both."""
     config = config.model_copy(update={"data": with_columns(config.data, callbacks.note)})
+    pretrained = None
+    if config.model.pretrained:
+        pretrained = read_pretrained(Path(config.model.pretrained))
+        config = with_pretrained(config, pretrained)
     source = in_memory or open_source(config.data, callbacks.log)
     unlabelled = source.unlabelled()  # first, since a path that is wrong is refused at once
     split = source.splits[0]
     texts = counted(source.read(split), source.name, callbacks.log)
     where = source.name if in_memory else f"{source.name}, split {split}"
-    corpus = Corpus(texts, config.text, source.class_names, where, config.data.validation == "names")
+    pieces = None if pretrained is None else pretrained.piece_tokenizer(config.text)
+    corpus = Corpus(texts, config.text, source.class_names, where, config.data.validation == "names", pieces)
     for warning in _data_warnings(corpus, source):
         callbacks.note(warning)
 
@@ -84,9 +98,9 @@ def prepare(config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryText
         callbacks.note(f"{source.name}: nothing reads the texts without labels; see training.distill_linear and linear.ngram_embeddings")
     elif unlabelled is not None:
         more = counted(unlabelled, f"{source.name}, texts without labels", callbacks.log)
-        encoded = encode_texts(more, TextPipeline(config.text, vocabulary))
+        encoded = encode_texts(more, TextPipeline(config.text, vocabulary, pieces))
     targets = one_hot(train.labels, len(corpus.class_names))
-    return PreparedData(config, train, targets, validation, vocabulary, corpus.class_names, encoded)
+    return PreparedData(config, train, targets, validation, vocabulary, corpus.class_names, encoded, pretrained=pretrained)
 
 
 def _data_warnings(corpus: Corpus, source: TextSource) -> Iterator[str]:
@@ -173,7 +187,8 @@ def labelled_texts(
             part = f"{source.name}, validation part: the linear model has learnt from it in the end (training.refit_linear)"
             raise MhaError(part, "choose on texts that it has not learnt from: --split test, or --data FILE")
         texts = of_known_classes(source.read(source.splits[0]), checkpoint.class_names)
-        corpus = Corpus(texts, config.text, checkpoint.class_names, source.name, data.validation == "names")
+        pieces = checkpoint.text_pipeline().pieces
+        corpus = Corpus(texts, config.text, checkpoint.class_names, source.name, data.validation == "names", pieces)
         _, rows = corpus.split(data.validation_share, config.seed)
         encoded = corpus.encode(rows, checkpoint.vocabulary, config.text)
         if config.learns_from_validation:
@@ -182,12 +197,11 @@ def labelled_texts(
         split = split or default_split(data)
         texts = of_known_classes(source.read(split), checkpoint.class_names)
         texts = counted(texts, f"{source.name}, split {split}", callbacks.log)
-        encoder = TextPipeline(config.text, checkpoint.vocabulary)
-        encoded = encode_labelled(texts, encoder, checkpoint.class_names, f"{source.name}, split {split}")
+        encoded = encode_labelled(texts, checkpoint.text_pipeline(), checkpoint.class_names, f"{source.name}, split {split}")
         if _names_learnt_files(checkpoint, data, split):
             known = "the model was trained on a file of that name"
             caveat = f"{source.name}, split {split}: {known}; if these are the same texts, the figures are optimistic"
-    checkpoint.memory_estimate.refuse_too_long(int(encoded.lengths.max(initial=0)))
+    checkpoint.memory_estimate.refuse_too_long(int(encoded.longest_readings.max(initial=0)))
     if caveat:
         callbacks.note(caveat)
     if warning := _doubt(encoded, checkpoint.vocabulary):
@@ -226,10 +240,10 @@ def same_texts(
             raise MhaError(f"{other.name}: holds out other texts in training than {first.name}", "say with --split which to take")
     found = []
     for one in checkpoints:
-        key = (one.config.text, one.class_names, one.vocabulary.tokens, split == "validation" and one.name)
+        key = (one.config.text, one.class_names, one.vocabulary.tokens, one.tokenizer, split == "validation" and one.name)
         if key not in read:
             read[key] = labelled_texts(one, data, split, callbacks, unseen=True)
-        one.memory_estimate.refuse_too_long(int(read[key].texts.lengths.max(initial=0)))
+        one.memory_estimate.refuse_too_long(int(read[key].texts.longest_readings.max(initial=0)))
         found.append(read[key])
     return found
 

@@ -19,7 +19,6 @@ from mha_cli.data.sample import SampleTexts
 from mha_cli.runtime.classifier import forward_of
 from mha_cli.runtime.probabilities import probabilities_of
 from mha_cli.system.callbacks import SILENT, Callbacks
-from mha_cli.text.encoding import TextPipeline
 from mha_cli.text.vocabulary import SPECIAL_TOKENS
 
 Tokens = npt.NDArray[np.int32]
@@ -57,7 +56,7 @@ def check_texts(checkpoint: Checkpoint) -> list[Tokens]:
     texts += ODD_TEXTS
     for length in LENGTHS:
         texts += [" ".join(rng.choices(words, k=length)), " ".join(rng.choices((*words[:50], "zzyzxq"), k=length))]
-    pipeline = TextPipeline(checkpoint.config.text, checkpoint.vocabulary)
+    pipeline = checkpoint.text_pipeline()
     encoded = [pipeline.encode(text).tokens for text in texts]
     checkpoint.memory_estimate.at_once().refuse_too_long(max(map(len, encoded)))
     return encoded

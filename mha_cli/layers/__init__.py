@@ -4,12 +4,15 @@ from mha_cli.layers.attention import MultiHeadAttention, additive_attention, sca
 from mha_cli.layers.encoder import TransformerEncoder
 from mha_cli.layers.fast.blockwise import blockwise_attention
 from mha_cli.layers.ngram_linear import NgramLinear
-from mha_cli.layers.pooling import GlobalMaxPooling1D
+from mha_cli.layers.pooling import POOLINGS, FirstPosition, GlobalMaxPooling1D, GlobalMeanPooling1D
 from mha_cli.layers.positions import PositionalEmbedding, sinusoidal_positions
 from mha_cli.layers.tokens import TokenEmbedding
 
 __all__ = [
+    "POOLINGS",
+    "FirstPosition",
     "GlobalMaxPooling1D",
+    "GlobalMeanPooling1D",
     "MultiHeadAttention",
     "NgramLinear",
     "PositionalEmbedding",

@@ -14,7 +14,6 @@ from mha_cli.layers.arguments import Layer, check_choice, check_shares, check_si
 from mha_cli.layers.attention import MultiHeadAttention
 
 NORMALIZATIONS = ("post", "pre")
-NORM_EPSILON = 1e-3
 
 
 @keras.saving.register_keras_serializable(package="mha")
@@ -38,6 +37,7 @@ class TransformerEncoder(Layer):
         attention_score: ``dot_product`` or ``additive``, see ``MultiHeadAttention``.
         use_scale: whether dot products are multiplied by 1/√d_k.
         attention_implementation: see ``implementation`` of ``MultiHeadAttention``.
+        norm_epsilon: added to the variances by layer normalization.
 
     Masking: padded positions are never looked at; the mask is handed on.
 
@@ -60,6 +60,7 @@ class TransformerEncoder(Layer):
         attention_score: str = "dot_product",
         use_scale: bool = True,
         attention_implementation: str = "auto",
+        norm_epsilon: float = 1e-3,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -72,6 +73,7 @@ class TransformerEncoder(Layer):
         self.num_heads, self.key_dim, self.value_dim, self.use_bias = num_heads, key_dim, value_dim, use_bias
         self.attention_score, self.use_scale, self.attention_implementation = attention_score, use_scale, attention_implementation
         self.normalization, self.attention_dropout, self.dropout = normalization, attention_dropout, dropout
+        self.norm_epsilon = norm_epsilon
         policy = self.dtype_policy
         self.attention = MultiHeadAttention(
             num_heads=num_heads,
@@ -86,10 +88,10 @@ class TransformerEncoder(Layer):
             dtype=policy,
             name="attention",
         )
-        self.attention_norm = keras.layers.LayerNormalization(epsilon=NORM_EPSILON, dtype=policy, name="attention_norm")
+        self.attention_norm = keras.layers.LayerNormalization(epsilon=norm_epsilon, dtype=policy, name="attention_norm")
         self.feed_forward_in = keras.layers.Dense(feed_forward_dim, activation=activation, dtype=policy, name="feed_forward_in")
         self.feed_forward_out = keras.layers.Dense(embed_dim, dtype=policy, name="feed_forward_out")
-        self.feed_forward_norm = keras.layers.LayerNormalization(epsilon=NORM_EPSILON, dtype=policy, name="feed_forward_norm")
+        self.feed_forward_norm = keras.layers.LayerNormalization(epsilon=norm_epsilon, dtype=policy, name="feed_forward_norm")
         self.residual_dropout = keras.layers.Dropout(dropout, dtype=policy)
         self.supports_masking = True
 

@@ -44,6 +44,37 @@ class GlobalMaxPooling1D(keras.layers.Layer):
         return (input_shape[0], input_shape[2])
 
 
+@keras.saving.register_keras_serializable(package="mha")
+class GlobalMeanPooling1D(GlobalMaxPooling1D):
+    """The mean of every feature over the real positions of a sequence; masking as of ``GlobalMaxPooling1D``.
+
+    Source: Reimers and Gurevych 2019, "Sentence-BERT", section 3.
+    """
+
+    def call(self, inputs: Any, mask: Any = None) -> Any:
+        """Pool (B, L, D) to (B, D); ``mask`` is bool (B, L), True at real positions."""
+        if mask is None:
+            return ops.mean(inputs, axis=1)
+        real_BL1 = ops.expand_dims(ops.cast(mask, inputs.dtype), 2)
+        return ops.sum(inputs * real_BL1, axis=1) / ops.maximum(ops.sum(real_BL1, axis=1), 1)
+
+
+@keras.saving.register_keras_serializable(package="mha")
+class FirstPosition(GlobalMaxPooling1D):
+    """The first position of a sequence, where BERT's ``[CLS]`` stands: (B, L, D) to (B, D).
+
+    Source: Devlin et al. 2019, "BERT", section 3.
+    """
+
+    def call(self, inputs: Any, mask: Any = None) -> Any:
+        """Take (B, D) of (B, L, D); the mask does not count."""
+        return inputs[:, 0]
+
+
+POOLINGS = {"max": GlobalMaxPooling1D, "mean": GlobalMeanPooling1D, "first": FirstPosition}
+"""Layers by the name that a config has for them."""
+
+
 def _largest(x_BLD: Any) -> Any:
     """The largest value of every feature, (B, D).
 

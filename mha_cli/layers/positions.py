@@ -38,6 +38,7 @@ class PositionalEmbedding(Layer):
         vocabulary_size: number of token ids; id 0 is padding.
         embed_dim: width of the output, D.
         positions: ``learned`` (a table of S rows), ``sinusoidal`` (no weights), or ``none`` (the model then cannot read order).
+        norm_epsilon: epsilon of a layer normalization of the sum, before dropout; None adds none.
         dropout: share of the sum's units zeroed in training, in [0, 1).
         token_options: further arguments of ``TokenEmbedding``, by name; None for words alone.
 
@@ -52,6 +53,7 @@ class PositionalEmbedding(Layer):
         vocabulary_size: int,
         embed_dim: int,
         positions: str = "learned",
+        norm_epsilon: float | None = None,
         dropout: float = 0.0,
         token_options: Mapping[str, Any] | None = None,
         **kwargs: Any,
@@ -61,12 +63,14 @@ class PositionalEmbedding(Layer):
         check_shares(dropout=dropout)
         check_choice("positions", positions, POSITIONS)
         self.sequence_length, self.vocabulary_size, self.embed_dim = sequence_length, vocabulary_size, embed_dim
-        self.positions, self.dropout, self.token_options = positions, dropout, token_options
+        self.positions, self.norm_epsilon, self.dropout, self.token_options = positions, norm_epsilon, dropout, token_options
         policy = self.dtype_policy
         self.sum_dropout = keras.layers.Dropout(dropout, dtype=policy)
         self.token_embedding = TokenEmbedding(vocabulary_size, embed_dim, **(token_options or {}), dtype=policy, name="token_embedding")
         if positions == "learned":
             self.position_embedding = keras.layers.Embedding(sequence_length, embed_dim, dtype=policy, name="position_embedding")
+        if norm_epsilon is not None:
+            self.norm = keras.layers.LayerNormalization(epsilon=norm_epsilon, dtype=policy, name="norm")
 
     def build(self, input_shape: Any) -> None:
         """Create the tables of tokens and positions."""
@@ -75,15 +79,21 @@ class PositionalEmbedding(Layer):
             self.position_embedding.build()
         elif self.positions == "sinusoidal":
             self.sinusoids_SD = sinusoidal_positions(self.sequence_length, self.embed_dim)
+        if self.norm_epsilon is not None:
+            self.norm.build((*input_shape[:2], self.embed_dim))
 
     def call(self, token_ids: Any, training: bool | None = None) -> Any:
         """Embed tokens, int (B, L), or (B, L, 1 + W) with characters, as (B, L, D); L is at most ``sequence_length``."""
         if token_ids.shape[1] is not None and token_ids.shape[1] > self.sequence_length:
             raise ValueError(f"the input is {token_ids.shape[1]} tokens long; sequence_length allows {self.sequence_length}")
-        embedded_BLD = self.token_embedding(token_ids, training=training)
-        if self.positions != "none":
-            embedded_BLD = embedded_BLD + ops.cast(self.position_table()[: ops.shape(token_ids)[1]], self.compute_dtype)
+        embedded_BLD = self.with_positions(self.token_embedding(token_ids, training=training))
         return self.sum_dropout(embedded_BLD, training=training)
+
+    def with_positions(self, embedded_BLD: Any) -> Any:
+        """Token embeddings plus those of their positions, normalized if the layer normalizes, (B, L, D)."""
+        if self.positions != "none":
+            embedded_BLD = embedded_BLD + ops.cast(self.position_table()[: ops.shape(embedded_BLD)[1]], self.compute_dtype)
+        return embedded_BLD if self.norm_epsilon is None else self.norm(embedded_BLD)
 
     def position_table(self) -> Any:
         """One row per position, learned or sinusoidal, (S, D)."""

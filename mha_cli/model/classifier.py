@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
 
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.config.parameters import context_words, num_outputs
+from mha_cli.config.parameters import context_words, encoder_length, num_outputs
 from mha_cli.config.settings import Config, LinearConfig
-from mha_cli.layers import GlobalMaxPooling1D, NgramLinear, PositionalEmbedding, TransformerEncoder
+from mha_cli.layers import POOLINGS, NgramLinear, PositionalEmbedding, TransformerEncoder
 
 
 def build_classifier(config: Config, vocabulary_size: int, num_classes: int, with_linear: bool = True) -> keras.Model:
     """A Keras model from tokens, ids (B, L) or ids and characters (B, L, 1 + W), to class probabilities.
+
+    A pretrained encoder reads pieces, (B, P), and the linear model beside it tokens: such a model takes both, pieces first.
 
     For two classes the output is the probability of the second one, (B, 1), from one sigmoid unit; for more it is that of all classes,
     (B, C), from a softmax. With ``with_linear`` False it is the encoder alone, as it trains before the linear model is stacked with it.
     """
     model = config.model
     token_ids = keras.Input(shape=config.text.token_shape, dtype="int32", name="token_ids")
+    inputs = encoder_ids = keras.Input(shape=(None,), dtype="int32", name="pieces") if model.num_pieces else token_ids
     x = PositionalEmbedding(
-        sequence_length=config.text.sequence_length,
-        vocabulary_size=vocabulary_size,
+        sequence_length=encoder_length(config),
+        vocabulary_size=model.num_pieces or vocabulary_size,
         embed_dim=model.embed_dim,
         positions=model.positions,
+        norm_epsilon=model.norm_epsilon if model.embedding_norm else None,
         dropout=model.embedding_dropout,
         token_options={
             "max_ngram": model.max_ngram,
@@ -37,7 +41,7 @@ def build_classifier(config: Config, vocabulary_size: int, num_classes: int, wit
             "conv_kernel_size": model.conv_kernel_size,
         },
         name="embedding",
-    )(token_ids)
+    )(encoder_ids)
     for block in range(model.num_blocks):
         x = TransformerEncoder(
             embed_dim=model.embed_dim,
@@ -47,12 +51,14 @@ def build_classifier(config: Config, vocabulary_size: int, num_classes: int, wit
             activation=model.activation,
             normalization=model.normalization,
             attention_dropout=model.attention_dropout,
+            dropout=model.block_dropout,
             attention_score=model.attention_score,
             use_scale=model.use_scale,
             attention_implementation=model.attention_implementation,
+            norm_epsilon=model.norm_epsilon,
             name=f"encoder_{block}",
         )(x)
-    x = GlobalMaxPooling1D(name="pooling")(x)
+    x = POOLINGS[model.pooling](name="pooling")(x)
     x = keras.layers.Dropout(model.dropout, name="dropout")(x)
     units = num_outputs(num_classes)
     kernel_initializer: Any = "glorot_uniform"
@@ -61,13 +67,14 @@ def build_classifier(config: Config, vocabulary_size: int, num_classes: int, wit
         limit = math.sqrt(3.0 * (1.0 / max(1.0, (model.embed_dim + 2 * units) / 2.0)))
         kernel_initializer = keras.initializers.RandomUniform(-limit, limit)
     elif config.linear:
+        inputs = token_ids if encoder_ids is token_ids else [encoder_ids, token_ids]
         linear_logits = build_linear(config.linear, vocabulary_size, num_classes)(token_ids)
         x = keras.layers.Concatenate(name="features")([x, linear_logits])
     activation = "sigmoid" if units == 1 else "softmax"
     probabilities = keras.layers.Dense(
         units, activation=activation, kernel_initializer=kernel_initializer, dtype="float32", name="classifier"
     )(x)
-    return keras.Model(token_ids, probabilities, name="mha")
+    return keras.Model(inputs, probabilities, name="mha")
 
 
 def build_linear(linear: LinearConfig, vocabulary_size: int, num_classes: int) -> NgramLinear:
@@ -98,6 +105,21 @@ def to_model(checkpoint: Checkpoint) -> keras.Model:
     for weight in model.weights:
         weight.assign(checkpoint.weights[weight.path])
     return model
+
+
+def start_from(model: keras.Model, weights: Mapping[str, Any]) -> None:
+    """Give a model the weights of a pretrained encoder, by path; it may know more positions than the model's texts have."""
+    for weight in model.weights:
+        if weight.path in weights:
+            weight.assign(weights[weight.path][: weight.shape[0]])
+
+
+def freeze_below(model: keras.Model, trainable_blocks: int | str) -> None:
+    """Keep the weights below the last ``trainable_blocks`` blocks as they are; ``all`` keeps none."""
+    if isinstance(trainable_blocks, int):
+        blocks = encoder_blocks(model)
+        for layer in [model.get_layer("embedding"), *blocks[: max(0, len(blocks) - trainable_blocks)]]:
+            layer.trainable = False
 
 
 def up_to_logits(model: keras.Model) -> Callable[..., Any]:

@@ -48,9 +48,11 @@ def predict_probabilities(forward: Callable[[Any], Any], memory_estimate: Memory
     return np.concatenate([1.0 - outputs, outputs], axis=1) if outputs.shape[1] == 1 else outputs
 
 
-def predict_outputs(forward: Callable[[Any], Any], memory_estimate: MemoryEstimate, texts: EncodedTexts) -> Floats:
-    """The outputs of ``forward`` for every text, (N, U), in order."""
-    outputs = np.zeros((len(texts), num_outputs(memory_estimate.num_classes)), dtype=np.float32)
+def predict_outputs(
+    forward: Callable[[Any], Any], memory_estimate: MemoryEstimate, texts: EncodedTexts, width: int | None = None
+) -> Floats:
+    """The outputs of ``forward`` for every text, (N, U) or of another width, in order."""
+    outputs = np.zeros((len(texts), width or num_outputs(memory_estimate.num_classes)), dtype=np.float32)
     for rows in scoring_batches(texts.lengths, memory_estimate):
         outputs[rows] = forward(texts.padded(rows)).numpy()
     return outputs

@@ -20,7 +20,6 @@ from mha_cli.errors import MhaError
 from mha_cli.runtime.inspection import explain
 from mha_cli.runtime.metrics import confidence_bins
 from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord
-from mha_cli.text.encoding import TextPipeline
 
 MOST_MISTAKES = 10  # wrong answers that are shown
 MOST_WORDS = 1_000  # words of a text that is explained: every word takes a forward pass over all the others
@@ -94,7 +93,7 @@ def report(
 
 
 def _mistake(checkpoint: Checkpoint, one: LabelledText, answer: str, probability: float) -> Mistake:
-    words = TextPipeline(checkpoint.config.text, checkpoint.vocabulary).read_words(one.text)
+    words = checkpoint.text_pipeline().read_words(one.text)
     falls = None
     if 0 < len(words) <= MOST_WORDS:
         with suppress(MhaError):  # its attention may take too much memory all the same

@@ -15,7 +15,6 @@ from mha_cli.data.in_memory import texts_in
 from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.forward import class_probabilities
 from mha_cli.runtime.probabilities import probabilities_of
-from mha_cli.text.encoding import TextPipeline
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ class Classifier:
     def __init__(self, checkpoint: Checkpoint, engine: Engine | None = None) -> None:
         self.checkpoint = checkpoint
         self.engine = engine or Engine(checkpoint)
-        self.encoder = TextPipeline(checkpoint.config.text, checkpoint.vocabulary)
+        self.encoder = checkpoint.text_pipeline()
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -105,7 +104,7 @@ class Classifier:
         """One prediction per text, in order. Texts of similar length are computed together."""
         given = texts_in(texts)
         encoded = [self.encoder.encode(text) for text in given]
-        probabilities = probabilities_of([code.tokens for code in encoded], self.checkpoint, self.engine)
+        probabilities = probabilities_of(encoded, self.checkpoint, self.engine)
         names, thresholds = self.checkpoint.class_names, self.checkpoint.thresholds
         predictions = []
         for text, code, row in zip(given, encoded, probabilities.tolist(), strict=True):

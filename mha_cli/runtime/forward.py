@@ -25,9 +25,6 @@ Array = npt.NDArray[Any]
 Weights = Mapping[str, npt.NDArray[np.float32]]
 Weight = TypeVar("Weight")
 
-NORM_EPSILON = 1e-3
-"""Added to the variance, as in ``layers/encoder.py``."""
-
 MODERATE = 60.0
 """Scores of at most this size have exponentials that float32 holds, and adds up, without taking the largest score off first."""
 
@@ -36,13 +33,20 @@ quiet_overflow = np.errstate(over="ignore", invalid="ignore")
 
 
 @quiet_overflow
-def class_probabilities(tokens: Array, weights: Weights, config: Config, encoder: Callable[[Array, Array], Array] | None = None) -> Array:
+def class_probabilities(
+    tokens: Array,
+    weights: Weights,
+    config: Config,
+    encoder: Callable[[Array, Array], Array] | None = None,
+    pieces_BP: Array | None = None,
+) -> Array:
     """Probabilities of all classes, (B, C), for padded tokens: ids (B, L), or ids and characters (B, L, 1 + W).
 
-    ``encoder`` is another implementation of ``pooled_features``, with these weights.
+    ``encoder`` is another implementation of ``pooled_features``, with these weights. A pretrained encoder reads ``pieces_BP``.
     """
-    mask_BL = ids_of(tokens) != 0
-    x_BLD = embed(tokens, weights, config.model)
+    encoder_tokens = tokens if pieces_BP is None else pieces_BP
+    mask_BL = ids_of(encoder_tokens) != 0
+    x_BLD = embed(encoder_tokens, weights, config.model)
     features_BD = encoder(x_BLD, mask_BL) if encoder else pooled_features(x_BLD, mask_BL, weights, config.model)
     if config.linear:
         features_BD = np.concatenate([features_BD, linear_logits(tokens, weights, config.linear)], axis=1)
@@ -51,7 +55,7 @@ def class_probabilities(tokens: Array, weights: Weights, config: Config, encoder
 
 def pooled_features(x_BLD: Array, mask_BL: Array, weights: Weights, model: ModelConfig) -> Array:
     """What all encoder blocks make of embedded tokens, pooled over the positions, (B, D)."""
-    return global_max_pool(_NumpyEncoder(model, mask_BL).blocks(x_BLD, matrices(weights)), mask_BL)
+    return pool(_NumpyEncoder(model, mask_BL).blocks(x_BLD, matrices(weights)), mask_BL, model.pooling)
 
 
 @quiet_overflow
@@ -94,6 +98,8 @@ def embed(tokens: Array, weights: Weights, model: ModelConfig) -> Array:
         x_BLD += weights["embedding/position_embedding/embeddings"][:length]
     elif model.positions == "sinusoidal":
         x_BLD += sinusoid(length, model.embed_dim)
+    if model.embedding_norm:
+        return _NumpyEncoder(model, token_ids_BL != 0).norm(x_BLD, weights["embedding/norm/gamma"], weights["embedding/norm/beta"])
     return x_BLD
 
 
@@ -265,7 +271,7 @@ class _NumpyEncoder(Encoder):
         mean_D1 = np.full((x.shape[-1], 1), 1.0 / x.shape[-1], dtype=x.dtype)  # a product is faster than a mean over a short axis
         centred: Array = x - x @ mean_D1
         variance = np.square(centred) @ mean_D1
-        centred /= np.sqrt(variance + np.float32(NORM_EPSILON))
+        centred /= np.sqrt(variance + np.float32(self.model.norm_epsilon))
         centred *= gamma
         centred += beta
         return centred
@@ -336,8 +342,13 @@ def _largest_norm(x_BHLK: Array) -> float:
     return float(np.einsum("bhlk,bhlk->bhl", x_BHLK, x_BHLK).max(initial=0.0) ** 0.5)
 
 
-def global_max_pool(x_BLD: Array, mask_BL: Array) -> Array:
-    """The largest value of every feature over the real positions, (B, D); zeros where there is none."""
+def pool(x_BLD: Array, mask_BL: Array, pooling: str) -> Array:
+    """Every feature's largest value over the real positions, its mean or its value at the first, (B, D); zeros where there is none."""
+    if pooling == "first":
+        return x_BLD[:, 0]
+    if pooling == "mean":
+        mean_BD: Array = np.einsum("bl,bld->bd", mask_BL.astype(np.float32), x_BLD)
+        return mean_BD / np.maximum(np.count_nonzero(mask_BL, axis=1, keepdims=True), 1).astype(np.float32)
     pooled_BD = np.where(mask_BL[:, :, None], x_BLD, np.float32(-np.inf)).max(axis=1)
     return np.where(np.any(mask_BL, axis=1, keepdims=True), pooled_BD, np.float32(0.0))
 

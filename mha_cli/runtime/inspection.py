@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from mha_cli.runtime.classifier import Classifier, Prediction
 from mha_cli.runtime.forward import attention_weights
 from mha_cli.runtime.probabilities import named, probabilities_of
 from mha_cli.system.working_memory import refuse_bytes
-from mha_cli.text.encoding import ids_of
+from mha_cli.text.encoding import EncodedText, ids_of
 from mha_cli.text.vocabulary import UNKNOWN_ID
 
 Array = npt.NDArray[np.float32]
@@ -43,7 +44,10 @@ UNKNOWN_LEGEND = {
 
 @dataclass(frozen=True)
 class ReadWords:
-    """The words of one text as the model reads them, L of them, whether the vocabulary lacks each, and the model's answer."""
+    """The words of one text as the model reads them, L of them, whether the vocabulary lacks each, and the model's answer.
+
+    In the attention of a pretrained encoder, pieces of words stand for words.
+    """
 
     words: list[str]
     unknown: list[bool]
@@ -116,8 +120,12 @@ class Explanation(ReadWords):
 
 
 def view_attention(checkpoint: Checkpoint, text: str) -> AttentionView:
-    """The attention weights of every block and head for one text."""
-    return _view(checkpoint, text, SHOWN_WEIGHT_BYTES)[0]
+    """The attention weights of every block and head for one text: between its words, or between the pieces of a pretrained encoder."""
+    pipeline = checkpoint.text_pipeline()
+    words, ids = pipeline.read_words(text), ids_of(pipeline.encode(text).tokens)
+    if pipeline.pieces is not None:
+        words, ids = pipeline.pieces.pieces(text), pipeline.pieces.ids(text)
+    return _view(checkpoint, text, words, (ids == UNKNOWN_ID).tolist(), SHOWN_WEIGHT_BYTES)
 
 
 def explain(checkpoint: Checkpoint, text: str) -> Explanation:
@@ -126,44 +134,69 @@ def explain(checkpoint: Checkpoint, text: str) -> Explanation:
     Source: Zeiler and Fergus 2014, "Visualizing and Understanding Convolutional Networks", section 4.2; on what attention weights do not
     show: Jain and Wallace 2019, "Attention is not Explanation".
     """
-    return _explained(checkpoint, *_view(checkpoint, text, WEIGHT_BYTES))
+    return look_inside(checkpoint, text, weight_bytes=WEIGHT_BYTES)[0]
 
 
-def look_inside(checkpoint: Checkpoint, text: str, most_words: int) -> tuple[Explanation, AttentionView]:
-    """The explanation and the attention of a text of at most ``most_words``, as the model reads it."""
-    view, tokens = _view(checkpoint, text, SHOWN_WEIGHT_BYTES, most_words)
-    return _explained(checkpoint, view, tokens), view
+def look_inside(
+    checkpoint: Checkpoint, text: str, most_words: int | None = None, weight_bytes: int = SHOWN_WEIGHT_BYTES
+) -> tuple[Explanation, AttentionView]:
+    """The explanation and the attention between the words of a text of at most ``most_words``, as the model reads it.
 
+    A pretrained encoder reads pieces: then a text is its words with spaces between, the pieces' weights are added up by words, and a word is
+    left out before the text is split into pieces.
+    """
+    pipeline = checkpoint.text_pipeline()
+    words, code = pipeline.read_words(text), pipeline.encode(text)
+    if most_words is not None and len(words) > most_words:
+        raise MhaError(f"the text has {len(words):,} words; at most {most_words:,} are explained here", "`mha explain` takes more")
+    unknown = (ids_of(code.tokens) == UNKNOWN_ID).tolist()
+    if pipeline.pieces is None:
+        view = _view(checkpoint, text, words, unknown, weight_bytes)
+        probability = view.prediction.probability
+    else:
+        spaced = " ".join(words)
+        view = _view(checkpoint, spaced, words, unknown, weight_bytes)
+        probability = view.prediction.probability
+        view = replace(view, weights=[by_words(of_block, pipeline.pieces.words_of_pieces(words), len(words)) for of_block in view.weights])
 
-def _explained(checkpoint: Checkpoint, view: AttentionView, tokens: npt.NDArray[np.int32]) -> Explanation:
-    label = checkpoint.class_names.index(view.prediction.label)
-    left = []
-    for start in range(0, len(tokens), OCCLUSIONS):
-        without = [np.delete(tokens, position, axis=0) for position in range(start, min(start + OCCLUSIONS, len(tokens)))]
-        left += probabilities_of(without, checkpoint)[:, label].tolist()
+    def without(position: int) -> EncodedText:
+        if pipeline.pieces is None:
+            return code._replace(tokens=np.delete(code.tokens, position, axis=0))
+        return pipeline.encode(" ".join(words[:position] + words[position + 1 :]))
+
+    label, left = checkpoint.class_names.index(view.prediction.label), list[float]()
+    for start in range(0, len(words), OCCLUSIONS):
+        some = [without(position) for position in range(start, min(start + OCCLUSIONS, len(words)))]
+        left += probabilities_of(some, checkpoint)[:, label].tolist()
     looked_at = np.mean([weights_HLL.mean(axis=(0, 1)) for weights_HLL in view.weights], axis=0)
-    falls = [view.prediction.probability - probability for probability in left]
-    return Explanation(view.words, view.unknown, view.subwords, view.prediction, falls, [float(share) for share in looked_at])
+    falls = [probability - one for one in left]
+    explanation = Explanation(words, unknown, view.subwords, view.prediction, falls, [float(share) for share in looked_at])
+    return explanation, view
 
 
-def _view(
-    checkpoint: Checkpoint, text: str, weight_bytes: int, most_words: int | None = None
-) -> tuple[AttentionView, npt.NDArray[np.int32]]:
-    """The attention weights, and the tokens that the model reads."""
-    classifier, model, name = Classifier(checkpoint), checkpoint.config.model, checkpoint.memory_estimate.name
-    tokens = classifier.encoder.encode(text).tokens
-    if not len(tokens):
+def by_words(weights_HPP: Array, word_of_piece: Sequence[int | None], num_words: int) -> Array:
+    """Attention between words, (H, W, W), from that between pieces: a word looks as its pieces do on average, and is looked at as they are
+    together. Pieces of no word are left out, and every row sums to 1 again.
+    """
+    belongs_PW = np.array([[word == number for number in range(num_words)] for word in word_of_piece], np.float32)
+    looking_WP = (belongs_PW / np.maximum(belongs_PW.sum(axis=0), 1)).T
+    weights_HWW: Array = looking_WP @ weights_HPP @ belongs_PW
+    return weights_HWW / np.maximum(weights_HWW.sum(axis=-1, keepdims=True), np.float32(1e-9))
+
+
+def _view(checkpoint: Checkpoint, text: str, words: list[str], unknown: list[bool], weight_bytes: int) -> AttentionView:
+    """The attention weights of a text between what the encoder reads, beside the given words."""
+    if not words:
         raise MhaError("the text has no words", "give a text with at least one word")
-    if most_words is not None and len(tokens) > most_words:
-        raise MhaError(f"the text has {len(tokens):,} words; at most {most_words:,} are explained here", "`mha explain` takes more")
+    classifier, model, name = Classifier(checkpoint), checkpoint.config.model, checkpoint.memory_estimate.name
+    tokens = classifier.encoder.encode(text).for_encoder
     weights_of_all = sum(model.heads) * len(tokens) ** 2
     refuse_bytes(weight_bytes * weights_of_all, f"{name}: the attention of a text of {len(tokens):,} tokens", "give a shorter text")
     prediction = classifier.predict([text])[0]
     with named(checkpoint):
         weights = attention_weights(tokens[None], checkpoint.weights, model)
-    words, unknown = classifier.encoder.read_words(text), (ids_of(tokens) == UNKNOWN_ID).tolist()
     subwords = checkpoint.config.text.subword_characters > 0
-    return AttentionView(words, unknown, subwords, prediction, [weights_BHLL[0] for weights_BHLL in weights]), tokens
+    return AttentionView(words, unknown, subwords, prediction, [weights_BHLL[0] for weights_BHLL in weights])
 
 
 def mean_entropy(shares: npt.ArrayLike) -> float:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mha_cli.runtime.forward import NORM_EPSILON, Array, Encoder, Weights, matrices, pooled_features
+from mha_cli.config.parameters import encoder_length
+from mha_cli.runtime.forward import Array, Encoder, Weights, matrices, pooled_features
 from mha_cli.system.working_memory import MOST_BYTES
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class OpenVinoEncoder:
 
     def __init__(self, checkpoint: Checkpoint, precision: str, threads: int = 1) -> None:
         self._weights = {path: weight for path, weight in checkpoint.weights.items() if path.startswith("encoder_")}
-        self._model, self._longest = checkpoint.config.model, checkpoint.config.text.sequence_length
+        self._model, self._longest = checkpoint.config.model, encoder_length(checkpoint.config)
         self._memory_estimate = checkpoint.memory_estimate.at_once()
         self._is_moderate = all(map(_is_moderate, self._weights.values()))
         settings = {
@@ -99,8 +100,17 @@ def _graph(weights: Weights, model: ModelConfig) -> Any:
     bias_BL = ops.parameter([-1, -1], openvino.Type.f32)
     constants = {path: ops.constant(np.ascontiguousarray(weight)) for path, weight in matrices(weights).items()}
     x_BLD = _Graph(model, ops.unsqueeze(bias_BL, _axes(1, 2))).blocks(embedded_BLD, constants)
-    pooled_BD = ops.reduce_max(x_BLD + ops.unsqueeze(bias_BL, _axes(2)), _axes(1))
-    return openvino.Model([pooled_BD], [embedded_BLD, bias_BL], "encoder")
+    return openvino.Model([_pool(x_BLD, ops.unsqueeze(bias_BL, _axes(2)), model.pooling)], [embedded_BLD, bias_BL], "encoder")
+
+
+def _pool(x_BLD: Any, bias_BL1: Any, pooling: str) -> Any:
+    """What ``pool`` of ``runtime/forward.py`` gives, (B, D)."""
+    if pooling == "first":
+        return ops.gather(x_BLD, ops.constant(0), ops.constant(1))
+    if pooling == "mean":
+        real_BL1 = ops.convert(ops.equal(bias_BL1, np.float32(0.0)), "f32")
+        return ops.reduce_sum(x_BLD * real_BL1, _axes(1)) / ops.maximum(ops.reduce_sum(real_BL1, _axes(1)), np.float32(1.0))
+    return ops.reduce_max(x_BLD + bias_BL1, _axes(1))
 
 
 class _Graph(Encoder):
@@ -109,7 +119,7 @@ class _Graph(Encoder):
         self.bias_B11M = bias_B11M
 
     def norm(self, x: Any, gamma: Any, beta: Any) -> Any:
-        return ops.mvn(x, _axes(-1), True, NORM_EPSILON, "inside_sqrt") * gamma + beta
+        return ops.mvn(x, _axes(-1), True, self.model.norm_epsilon, "inside_sqrt") * gamma + beta
 
     def affine(self, x: Any, kernel: Any, bias: Any) -> Any:
         return ops.matmul(x, kernel, False, False) + bias

@@ -24,21 +24,29 @@ from mha_cli.system.working_memory import MOST_BYTES
 
 if TYPE_CHECKING:
     from mha_cli.data.corpus import EncodedTexts
+    from mha_cli.text.encoding import EncodedText
 
 BATCH_TOKENS = 4_096
 """Tokens in a batch, padding included: enough to keep the cores busy, few enough for their caches."""
 
 Floats = npt.NDArray[np.float32]
+Reading = tuple[Array, Array | None]
+"""Padded tokens (B, L, …), and the pieces (B, P) that a pretrained encoder reads, if there is one."""
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def probabilities_of(texts: Sequence[npt.NDArray[np.int32]], checkpoint: Checkpoint, engine: Engine | None = None) -> Floats:
-    """Probabilities of all classes, (N, C), for texts given as tokens, in this thread; ``engine`` None is NumPy."""
-    lengths = np.array([len(text) for text in texts], dtype=np.int64)
-    return Scorer(checkpoint, engine or Engine(checkpoint), 1).score(
-        lengths, lambda rows, length: padded([texts[row] for row in rows], length)
-    )
+def probabilities_of(texts: Sequence[EncodedText], checkpoint: Checkpoint, engine: Engine | None = None) -> Floats:
+    """Probabilities of all classes, (N, C), for texts from a ``TextPipeline``, in this thread; ``engine`` None is NumPy."""
+    lengths = np.array([text.longest_reading for text in texts], dtype=np.int64)
+
+    def read(rows: Rows, length: int) -> Reading:
+        pieces = [found for row in rows if (found := texts[row].pieces) is not None]
+        tokens = [texts[row].tokens for row in rows]
+        return (padded(tokens), padded(pieces, length)) if pieces else (padded(tokens, length), None)
+
+    return Scorer(checkpoint, engine or Engine(checkpoint), 1).score(lengths, read)
 
 
 class Scorer:
@@ -57,12 +65,17 @@ class Scorer:
 
     def __call__(self, texts: EncodedTexts, on_texts: Callable[[int], None] = lambda _: None) -> Floats:
         """Probabilities of all classes for every text, (N, C); ``on_texts`` is called with the number of texts done so far."""
-        return self.score(texts.lengths, lambda rows, length: texts.padded(rows, length=length), on_texts)
+
+        def read(rows: Rows, length: int) -> Reading:
+            pieces = texts.pieces
+            return (texts.padded(rows, length=length), None) if pieces is None else (texts.padded(rows), pieces.padded(rows, length=length))
+
+        return self.score(texts.longest_readings, read, on_texts)
 
     def score(
-        self, lengths: npt.NDArray[np.int64], tokens_of: Callable[[Rows, int], Array], on_texts: Callable[[int], None] = lambda _: None
+        self, lengths: npt.NDArray[np.int64], read: Callable[[Rows, int], Reading], on_texts: Callable[[int], None] = lambda _: None
     ) -> Floats:
-        """The same for texts of these lengths; ``tokens_of`` gives some of them as one array, padded to a length at least."""
+        """The same for texts of these lengths; ``read`` gives some of them, those that the encoder reads padded to a length at least."""
         checkpoint = self._checkpoint
         memory_estimate = replace(checkpoint.memory_estimate, in_blocks=True)
         memory_estimate.refuse_too_long(int(lengths.max(initial=0)))
@@ -71,9 +84,9 @@ class Scorer:
         def compute(rows: Rows) -> Floats:
             longest = int(lengths[rows[-1]])
             chosen = encoder if encoder and encoder.has_memory_for(len(rows), longest) else None
-            tokens = tokens_of(rows, chosen.padded_length(longest) if chosen else 1)
+            tokens, pieces = read(rows, chosen.padded_length(longest) if chosen else 1)
             with named(checkpoint):
-                return class_probabilities(tokens, checkpoint.weights, checkpoint.config, chosen)
+                return class_probabilities(tokens, checkpoint.weights, checkpoint.config, chosen, pieces)
 
         probabilities, done = np.zeros((len(lengths), len(checkpoint.class_names)), dtype=np.float32), 0
         batches = list(scoring_batches(lengths, memory_estimate, BATCH_TOKENS))

@@ -16,6 +16,7 @@ from mha_cli.text.vocabulary import UNKNOWN_ID, Vocabulary, kept_slices
 
 if TYPE_CHECKING:
     from mha_cli.config.settings import TextConfig
+    from mha_cli.text.pieces import PieceTokenizer
 
 
 class EncodedText(NamedTuple):
@@ -26,19 +27,32 @@ class EncodedText(NamedTuple):
         num_tokens: tokens of the whole text.
         num_unknown: unknown tokens among those kept.
         num_marks: known punctuation marks among those kept.
+        pieces: ids of the pieces that a pretrained encoder reads, int32 (P,); None without one.
     """
 
     tokens: npt.NDArray[np.int32]
     num_tokens: int
     num_unknown: int
     num_marks: int
+    pieces: npt.NDArray[np.int32] | None = None
+
+    @property
+    def for_encoder(self) -> npt.NDArray[np.int32]:
+        """What the encoder reads: the pieces, or the tokens."""
+        return self.tokens if self.pieces is None else self.pieces
+
+    @property
+    def longest_reading(self) -> int:
+        """Tokens that are kept, or pieces, whichever are more."""
+        return len(self.tokens) if self.pieces is None else max(len(self.tokens), len(self.pieces))
 
 
 class TextPipeline:
-    """From a text to the tokens that the model reads."""
+    """From a text to the tokens that the model reads, and to the pieces that a pretrained encoder reads."""
 
-    def __init__(self, settings: TextConfig, vocabulary: Vocabulary) -> None:
+    def __init__(self, settings: TextConfig, vocabulary: Vocabulary, pieces: PieceTokenizer | None = None) -> None:
         self.settings = settings
+        self.pieces = pieces
         self.vocabulary = vocabulary
         self.tokenize = make_tokenizer(settings)
         self._split = make_splitter(settings)
@@ -49,7 +63,7 @@ class TextPipeline:
         tokens = self.tokens(self._kept(words))
         ids = ids_of(tokens).tolist()
         num_marks = sum(map(self.vocabulary.mark_ids.__contains__, ids))
-        return EncodedText(tokens, len(words), ids.count(UNKNOWN_ID), num_marks)
+        return EncodedText(tokens, len(words), ids.count(UNKNOWN_ID), num_marks, None if self.pieces is None else self.pieces.ids(text))
 
     def tokens(self, words: Sequence[str]) -> npt.NDArray[np.int32]:
         """Words from ``tokenize`` as numbers: their ids, (L,), or with subwords their ids and their characters, (L, 1 + W)."""

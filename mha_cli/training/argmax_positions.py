@@ -29,7 +29,11 @@ def winners_suffice(model: ModelConfig, mean_length: float) -> bool:
     Of L positions, at most as many win as dropout leaves features. If there are as many features as positions and each feature's winner is
     drawn at random, a share of 1 - 1/e of the positions wins; at a share of two thirds nothing is gained.
     """
-    return not model.attention_dropout and mean_length > model.embed_dim * (1.0 - model.dropout)
+    return (
+        model.pooling == "max"
+        and not (model.attention_dropout or model.block_dropout)
+        and mean_length > model.embed_dim * (1.0 - model.dropout)
+    )
 
 
 def training_output(model: keras.Model, embedded_BLD: Any, mask_BL: Any, winners_only: bool) -> Any:

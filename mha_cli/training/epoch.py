@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mha_cli.config.parameters import encoder_length
 from mha_cli.config.settings import Config
 from mha_cli.data.batches import Rows, at_common_length, training_batches
 from mha_cli.data.corpus import drop_words
@@ -30,7 +31,7 @@ class EpochInputs:
     def steps(self, epoch: int, batches: list[Rows]) -> Iterator[tuple[Rows, npt.NDArray[np.int32]]]:
         """The rows of every step, from ``batches``, and the padded tokens of this worker's rows, with some words dropped."""
         rng, share = np.random.default_rng((self._config.seed, epoch)), self._config.training.word_dropout
-        texts = self._data.train
+        texts = self._data.train.for_encoder
         lengths = texts.lengths
         for rows in batches:
             own = rows[self._own]
@@ -39,13 +40,13 @@ class EpochInputs:
                 drawn = rng.random((len(rows), max(1, lengths[rows].max())), dtype=np.float32) < share  # for all workers alike
                 tokens = drop_words(tokens, drawn[self._own, : tokens.shape[1]])
             if self._at_common_length:
-                tokens = at_common_length(tokens, self._config.text.sequence_length)
+                tokens = at_common_length(tokens, encoder_length(self._config))
             yield rows, tokens
 
     def batches(self, epoch: int) -> list[Rows]:
         """The rows of every step."""
         rng, settings = np.random.default_rng((self._config.seed, epoch, 1)), self._config.training
-        return training_batches(self._data.train.lengths[: self.num_texts(epoch)], rng, settings.batch_size)
+        return training_batches(self._data.train.for_encoder.lengths[: self.num_texts(epoch)], rng, settings.batch_size)
 
     def num_texts(self, epoch: int) -> int:
         """Texts of an epoch: the last ``finetune_epochs`` leave out those with a guessed class, which come last."""

@@ -13,21 +13,25 @@ from pathlib import Path
 import numpy as np
 
 from mha_cli.checkpoint.file import read_metrics, write_checkpoint
-from mha_cli.checkpoint.runs import CHECKPOINT, HISTORY, METRICS, STATE, RunDirectory, keep_config
+from mha_cli.checkpoint.runs import CHECKPOINT, FEATURES, HISTORY, METRICS, STATE, RunDirectory, keep_config
 from mha_cli.config.parameters import num_parameters
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, prepare
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.linear.fit import LinearModel, fit_linear_model, refit_linear_model
+from mha_cli.linear.stacking import probabilities_of
 from mha_cli.records.objects import plain_json
+from mha_cli.runtime.metrics import mean_loss_and_accuracy
 from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord, StepProgress
 from mha_cli.system.whole_files import atomic_write
 from mha_cli.training.distillation import distilled_targets, with_targets
 from mha_cli.training.distribution import Arrays, Distribution, digest_of, distributed
 from mha_cli.training.epoch import EpochPosition
+from mha_cli.training.frozen import FrozenEncoder
 from mha_cli.training.memory_estimate import refuse_what_does_not_fit
 from mha_cli.training.precision import choose_precision
 from mha_cli.training.state import StateSaver, restore_state
+from mha_cli.training.trainable_blocks import decide_trainable_blocks
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
 from mha_cli.version import __version__
@@ -81,6 +85,7 @@ def train(config: Config, output: RunDirectory, callbacks: Callbacks = SILENT, d
 
 def _train(config: Config, output: RunDirectory, callbacks: Callbacks, data: PreparedData, distribution: Distribution) -> TrainingSummary:
     is_chief = distribution.task.is_chief
+    config = decide_trainable_blocks(config, data, callbacks)
     distribution.refuse_difference("texts or settings", lambda: fingerprint(config, data))
     refuse_what_does_not_fit(config, data, distribution.task.num_workers)
     if is_chief:
@@ -90,18 +95,23 @@ def _train(config: Config, output: RunDirectory, callbacks: Callbacks, data: Pre
     to_learn, linear, refitted = fit_linear_models(config, data, callbacks.log, distribution)
     validation = Validation(config, data, linear, refitted)
     callbacks.log("building the model")
-    trainer = Trainer(config, to_learn, distribution)
-
-    records = restore_state(output / STATE, trainer)
-    state = StateSaver(output / STATE, trainer, records, callbacks)
-    for record in fit(trainer, validation, state.after_step, records):
+    trainer: Trainer | FrozenEncoder
+    if config.is_frozen:
+        trainer, records = FrozenEncoder(config, to_learn, output / FEATURES, callbacks), list[EpochRecord]()
+        epochs, after_epoch = fit_frozen(trainer, validation), _nothing_to_save
+    else:
+        trainer = Trainer(config, to_learn, distribution)
+        records = restore_state(output / STATE, trainer)
+        state = StateSaver(output / STATE, trainer, records, callbacks)
+        epochs, after_epoch = fit(trainer, validation, state.after_step, records), state.after_epoch
+    for record in epochs:
         records.append(record)
         if is_chief:
             if record.best or config.training.monitor == "last":  # so that an interrupted run has a checkpoint
                 write_checkpoint(output / CHECKPOINT, validation.checkpoint(trainer, record))
             with atomic_write(output / HISTORY) as file:
                 file.writelines(json.dumps(dataclasses.asdict(epoch)).encode() + b"\n" for epoch in records)
-        state.after_epoch()
+        after_epoch()
         callbacks.on_epoch(record)
 
     summary = TrainingSummary(
@@ -120,6 +130,10 @@ def _train(config: Config, output: RunDirectory, callbacks: Callbacks, data: Pre
         with atomic_write(output / METRICS) as file:
             file.write(plain_json(dataclasses.asdict(summary) | {"checkpoint": CHECKPOINT}, indent=1).encode())
     return summary
+
+
+def _nothing_to_save() -> None:
+    """The end of an epoch that cannot be interrupted."""
 
 
 def fit(
@@ -155,6 +169,13 @@ def fit(
         record = EpochRecord(epoch, done.loss, done.accuracy, loss, accuracy, done.seconds, done.num_texts / done.seconds, is_best)
         best = record if is_best else best
         yield record
+
+
+def fit_frozen(trainer: FrozenEncoder, validation: Validation) -> Iterator[EpochRecord]:
+    """The record of a frozen encoder, which learns its last layer in one go."""
+    loss, accuracy = validation.score(trainer)
+    train_loss, train_accuracy = mean_loss_and_accuracy(probabilities_of(trainer.train_logits), trainer.data.train.labels)
+    yield EpochRecord(1, train_loss, train_accuracy, loss, accuracy, trainer.seconds, len(trainer.data.train) / trainer.seconds, True)
 
 
 def run_epoch(trainer: Trainer, epoch: int, on_step: Callable[[StepProgress], None] = lambda _: None) -> EpochPosition:

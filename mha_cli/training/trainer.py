@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from mha_cli.config.parameters import encoder_shape
 from mha_cli.config.settings import Config
 from mha_cli.data.batches import Rows
 from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import PreparedData
-from mha_cli.model.classifier import build_classifier, up_to_logits
+from mha_cli.model.classifier import build_classifier, freeze_below, start_from, up_to_logits
 from mha_cli.model.outputs import compile_forward, cross_entropy, predict_outputs, predicted_classes
 from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import MemoryEstimate
@@ -46,6 +47,9 @@ class Trainer:
         self.distribution = Distribution() if distribution is None else distribution
         self.precision = choose_precision(config)
         self.model = build_classifier(config, len(data.vocabulary), len(data.class_names), with_linear=False)
+        if data.pretrained is not None:
+            start_from(self.model, data.pretrained.weights)
+            freeze_below(self.model, config.training.trainable_blocks)
         self.inputs = EpochInputs(config, data, self.distribution.own)
         self._loss_weights = loss_weights(config.training.class_weights, data.targets)
         self.position, self.pace = EpochPosition(0), Pace()
@@ -57,7 +61,7 @@ class Trainer:
         self._table_optimizers = [lazy_optimizer(table) for table in self._tables]
         self._train_step = self._compile_train_step()
         memory_estimate = MemoryEstimate(config.model, len(data.class_names), characters=config.text.subword_characters)
-        self._score = partial(predict_outputs, compile_forward(up_to_logits(self.model), config.text.token_shape), memory_estimate)
+        self._score = partial(predict_outputs, compile_forward(up_to_logits(self.model), encoder_shape(config)), memory_estimate)
         of_tables = [variable for optimizer in self._table_optimizers for variable in optimizer.variables]
         self._variables = [*self.model.variables, *self.optimizer.variables, *of_tables]  # all that a step changes
         self.distribution.refuse_difference("weights at the start", lambda: digest_of(self.arrays()))
@@ -98,7 +102,7 @@ class Trainer:
 
     def logits(self, texts: EncodedTexts) -> Floats:
         """The encoder's outputs for texts, (N, U), before the sigmoid or softmax."""
-        return self.distribution.gathered(self._score, texts)
+        return self.distribution.gathered(self._score, texts.for_encoder)
 
     def _seed_apart(self) -> None:
         """Let every worker drop out units of its own; the chief's random states stay as they are."""
@@ -109,7 +113,7 @@ class Trainer:
 
     def _compile_train_step(self) -> Callable[..., Any]:
         model, embedding, optimizer, settings = self.model, self.model.get_layer("embedding"), self.optimizer, self.config.training
-        winners_only = winners_suffice(self.config.model, float(self.data.train.lengths.mean()))
+        winners_only = winners_suffice(self.config.model, float(self.data.train.for_encoder.lengths.mean()))
         shapes: tuple[list[int | None], ...] = ([None, len(self.data.class_names)], [None], [], [])  # the arguments after the tokens
         signature = [tf.TensorSpec(model.input_shape, tf.int32), *(tf.TensorSpec(shape, tf.float32) for shape in shapes)]
 

@@ -19,6 +19,7 @@ from mha_cli.linear.stacking import Stack, fit_stack, probabilities_of
 from mha_cli.model.classifier import build_classifier, keras_config
 from mha_cli.runtime.metrics import calibration_error, mean_loss_and_accuracy
 from mha_cli.system.callbacks import EpochRecord
+from mha_cli.training.frozen import FrozenEncoder
 from mha_cli.training.trainer import Trainer
 
 Floats = npt.NDArray[np.float32]
@@ -46,7 +47,7 @@ class Validation:
         # At once: the trainer's model then takes over the memory of this one's tables.
         self._keras_config = keras_config(build_classifier(config, len(data.vocabulary), len(data.class_names)))
 
-    def score(self, trainer: Trainer) -> tuple[float, float]:
+    def score(self, trainer: Trainer | FrozenEncoder) -> tuple[float, float]:
         """Loss in nats and accuracy in [0, 1] of the model that ``checkpoint`` would give."""
         texts, linear_NU = self._data.validation, self.linear_NU
         encoder_NU = trainer.logits(texts)
@@ -57,7 +58,7 @@ class Validation:
             self._calibration = {"calibration_error_before": before, "calibration_error_after": after}
         return mean_loss_and_accuracy(probabilities, texts.labels)
 
-    def checkpoint(self, trainer: Trainer, record: EpochRecord) -> Checkpoint:
+    def checkpoint(self, trainer: Trainer | FrozenEncoder, record: EpochRecord) -> Checkpoint:
         """The model that was scored last, with the figures of its epoch."""
         metrics = {"epoch": record.epoch, "validation_accuracy": record.validation_accuracy, "validation_loss": record.validation_loss}
         return Checkpoint(
@@ -67,6 +68,7 @@ class Validation:
             metrics=metrics | self._calibration,
             weights=compose(trainer.weights(), self._kept, self._stack),
             keras_config=self._keras_config,
+            tokenizer=self._data.tokenizer,
         )
 
 

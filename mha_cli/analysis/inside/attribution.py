@@ -15,7 +15,6 @@ import tensorflow as tf
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.model.classifier import after_embedding, linear_logits_of, to_model
-from mha_cli.text.encoding import TextPipeline
 
 STEPS = 64
 """Points of the path at which the gradient is taken."""
@@ -36,7 +35,10 @@ def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: i
 
     Source: Sundararajan et al. 2017, "Axiomatic Attribution for Deep Networks", eq. 1 and 3.
     """
-    tokens = TextPipeline(checkpoint.config.text, checkpoint.vocabulary).encode(text).tokens
+    pipeline = checkpoint.text_pipeline()
+    words = pipeline.read_words(text)
+    code = pipeline.encode(text if pipeline.pieces is None else " ".join(words))  # as `look_inside` reads it
+    tokens = code.for_encoder
     class_id = checkpoint.class_names.index(label)
     memory_estimate = dataclasses.replace(checkpoint.memory_estimate, gradient=True)
     memory_estimate.refuse_too_long(len(tokens))
@@ -44,10 +46,13 @@ def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: i
     tokens_1L = tf.constant(tokens[None])
     embedding, no_padding_1L = model.get_layer("embedding"), tf.ones((1, len(tokens)), dtype=tf.bool)
     token_embedding = embedding.token_embedding
-    text_1LD = tf.convert_to_tensor(embedding(tokens_1L, training=False))
     words_1LD = tf.convert_to_tensor(token_embedding.embed_words(tokens_1L, training=False))
-    start_1LD = text_1LD - token_embedding.with_neighbours(words_1LD, no_padding_1L)  # the positions alone
-    linear_1U = linear_logits_of(model, tokens_1L)
+    linear_1U = linear_logits_of(model, tf.constant(code.tokens[None]))
+
+    def probability(path_SLD: Any) -> Any:
+        embedded_SLD = embedding.with_positions(token_embedding.with_neighbours(path_SLD, no_padding_1L))
+        return class_probability(model, embedded_SLD, linear_1U, class_id)
+
     shares_S11 = ((np.arange(steps, dtype=np.float32) + 0.5) / steps)[:, None, None]
     mean_gradient_LD = tf.zeros_like(words_1LD[0])
     together = memory_estimate.most_texts(len(tokens), min(steps, BATCH_TOKENS // len(tokens)))
@@ -55,11 +60,13 @@ def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: i
         path_SLD = some_S11 * words_1LD
         with tf.GradientTape() as tape:
             tape.watch(path_SLD)
-            embedded_SLD = start_1LD + token_embedding.with_neighbours(path_SLD, no_padding_1L)
-            total = tf.reduce_sum(class_probability(model, embedded_SLD, linear_1U, class_id))
+            total = tf.reduce_sum(probability(path_SLD))
         mean_gradient_LD += tf.reduce_sum(tape.gradient(total, path_SLD), axis=0) / steps
     attributions = tf.reduce_sum(mean_gradient_LD * words_1LD[0], axis=-1)
-    ends = class_probability(model, tf.concat([start_1LD, text_1LD], axis=0), linear_1U, class_id)
+    ends = probability(tf.concat([tf.zeros_like(words_1LD), words_1LD], axis=0))
+    if pipeline.pieces is not None:
+        word_of_piece = [len(words) if word is None else word for word in pipeline.pieces.words_of_pieces(words)]
+        attributions = np.bincount(word_of_piece, attributions, len(words) + 1)[:-1]
     return [float(value) for value in attributions], float(ends[1] - ends[0])
 
 

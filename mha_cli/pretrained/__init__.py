@@ -1,0 +1,1 @@
+"""Encoders that others have trained, read as data into our own layers."""

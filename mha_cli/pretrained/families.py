@@ -1,0 +1,156 @@
+"""Families of pretrained encoders: how each names its sizes and its weights, and what they are in our layers.
+
+All are post-norm encoders with learned positions (Devlin et al. 2019, "BERT"; Liu et al. 2019, "RoBERTa"; Sanh et al. 2019,
+"DistilBERT"; Conneau et al. 2020, "XLM-R"). What differs is folded into the weights when they are read:
+
+- A text is one segment, so BERT's embedding of segment 0 is added to that of every position.
+- RoBERTa counts positions from its padding id + 1, so the rows before are left out.
+- Our padding has id 0, so RoBERTa's padding, which is 1, and its id 0 change places, here and in ``PieceTokenizer``.
+
+Axes: V pieces, S positions, D model width, F feed-forward width, H heads, K width per head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import AliasChoices, BaseModel, Field, ValidationError
+
+from mha_cli.errors import MhaError, printable
+
+Floats = npt.NDArray[np.float32]
+
+Read = Callable[[str, tuple[int, ...]], Floats]
+
+ACTIVATIONS = ("gelu", "relu")
+WORDS = "embeddings.word_embeddings.weight"
+"""The tensor that every family has; what its name begins with, all names begin with."""
+
+
+class Architecture(BaseModel):
+    """The sizes of a pretrained encoder, as ``config.json`` has them; DistilBERT has names of its own."""
+
+    vocabulary_size: int = Field(validation_alias="vocab_size", ge=2, le=2_000_000)
+    embed_dim: int = Field(validation_alias=AliasChoices("hidden_size", "dim"), ge=1, le=4_096)
+    num_blocks: int = Field(validation_alias=AliasChoices("num_hidden_layers", "n_layers"), ge=1, le=100)
+    num_heads: int = Field(validation_alias=AliasChoices("num_attention_heads", "n_heads"), ge=1, le=256)
+    feed_forward_dim: int = Field(validation_alias=AliasChoices("intermediate_size", "hidden_dim"), ge=1, le=65_536)
+    num_positions: int = Field(validation_alias="max_position_embeddings", ge=4, le=100_000)
+    activation: str = Field("gelu", validation_alias=AliasChoices("hidden_act", "activation"))
+    norm_epsilon: float = Field(1e-12, validation_alias="layer_norm_eps", gt=0, le=1e-2)
+    padding_id: int = Field(0, validation_alias="pad_token_id", ge=0, le=1)
+    num_segments: int = Field(0, validation_alias="type_vocab_size", ge=0, le=100)
+    position_embedding_type: str = "absolute"
+    first_position: int = Field(0, exclude=True)
+
+    @property
+    def max_pieces(self) -> int:
+        """Longest text, in pieces."""
+        return self.num_positions - self.first_position
+
+
+@dataclass(frozen=True)
+class Family:
+    """The names that a family gives to its tensors.
+
+    Args:
+        block: beginning of the names of a block's tensors, before its number.
+        parts: a block's tensors by the names of our layers.
+        counts_from_padding: whether the first position has the padding id + 1.
+    """
+
+    block: str
+    parts: Mapping[str, str]
+    counts_from_padding: bool = False
+
+    def architecture(self, described: Mapping[str, Any], name: str) -> Architecture:
+        """The sizes that ``config.json`` gives; ``name`` is its path, for messages."""
+        try:
+            sizes = Architecture.model_validate(described)
+        except ValidationError as error:
+            fault = error.errors()[0]
+            where = printable(".".join(map(str, fault["loc"])))
+            raise MhaError(f"{name}: {where}: {fault['msg'].lower()}", "mha does not read such an encoder") from None
+        if sizes.activation not in ACTIVATIONS:
+            raise MhaError(f"{name}: the activation is {printable(sizes.activation)}", f"mha computes {' and '.join(ACTIVATIONS)}")
+        if sizes.position_embedding_type != "absolute":
+            found = printable(sizes.position_embedding_type)
+            raise MhaError(f"{name}: the positions are {found}", "mha reads encoders with absolute positions")
+        if sizes.embed_dim % sizes.num_heads:
+            raise MhaError(f"{name}: {sizes.num_heads} heads do not divide {sizes.embed_dim} units", "fetch the file anew")
+        if self.counts_from_padding:
+            sizes.first_position = sizes.padding_id + 1
+        return sizes
+
+    def weights(self, sizes: Architecture, read: Read) -> dict[str, Floats]:
+        """All weights of the encoder in the shapes of our layers, by Keras variable path.
+
+        Args:
+            sizes: architecture of the encoder.
+            read: function from a tensor's name and shape to its numbers.
+        """
+        width, hidden, heads = sizes.embed_dim, sizes.feed_forward_dim, (sizes.num_heads, sizes.embed_dim // sizes.num_heads)
+        words_VD = read(WORDS, (sizes.vocabulary_size, width))
+        words_VD[[0, sizes.padding_id]] = words_VD[[sizes.padding_id, 0]]
+        positions_SD = read("embeddings.position_embeddings.weight", (sizes.num_positions, width))[sizes.first_position :]
+        if sizes.num_segments:
+            positions_SD = positions_SD + read("embeddings.token_type_embeddings.weight", (sizes.num_segments, width))[0]
+        found = {"embedding/token_embedding/words": words_VD, "embedding/position_embedding/embeddings": positions_SD}
+
+        def add_norm(ours: str, theirs: str) -> None:
+            found[f"{ours}/gamma"] = read(f"{theirs}.weight", (width,))
+            found[f"{ours}/beta"] = read(f"{theirs}.bias", (width,))
+
+        def dense(theirs: str, inputs: int, outputs: int) -> tuple[Floats, Floats]:
+            return read(f"{theirs}.weight", (outputs, inputs)).T, read(f"{theirs}.bias", (outputs,))
+
+        add_norm("embedding/norm", "embeddings.LayerNorm")
+        for number in range(sizes.num_blocks):
+            ours = f"encoder_{number}"
+            theirs = {part: f"{self.block}{number}.{name}" for part, name in self.parts.items()}
+            for part in ("query", "key", "value"):
+                kernel_DF, bias_F = dense(theirs[part], width, width)
+                found[f"{ours}/attention/{part}_kernel"] = kernel_DF.reshape(width, *heads)
+                found[f"{ours}/attention/{part}_bias"] = bias_F.reshape(heads)
+            kernel_FD, bias_D = dense(theirs["output"], width, width)
+            found[f"{ours}/attention/output_kernel"] = kernel_FD.reshape(*heads, width)
+            found[f"{ours}/attention/output_bias"] = bias_D
+            add_norm(f"{ours}/attention_norm", theirs["attention_norm"])
+            for part, sides in (("feed_forward_in", (width, hidden)), ("feed_forward_out", (hidden, width))):
+                found[f"{ours}/{part}/kernel"], found[f"{ours}/{part}/bias"] = dense(theirs[part], *sides)
+            add_norm(f"{ours}/feed_forward_norm", theirs["feed_forward_norm"])
+        return found
+
+
+_BERT = {
+    "query": "attention.self.query",
+    "key": "attention.self.key",
+    "value": "attention.self.value",
+    "output": "attention.output.dense",
+    "attention_norm": "attention.output.LayerNorm",
+    "feed_forward_in": "intermediate.dense",
+    "feed_forward_out": "output.dense",
+    "feed_forward_norm": "output.LayerNorm",
+}
+_DISTILBERT = {
+    "query": "attention.q_lin",
+    "key": "attention.k_lin",
+    "value": "attention.v_lin",
+    "output": "attention.out_lin",
+    "attention_norm": "sa_layer_norm",
+    "feed_forward_in": "ffn.lin1",
+    "feed_forward_out": "ffn.lin2",
+    "feed_forward_norm": "output_layer_norm",
+}
+
+FAMILIES = {
+    "bert": Family("encoder.layer.", _BERT),
+    "distilbert": Family("transformer.layer.", _DISTILBERT),
+    "roberta": Family("encoder.layer.", _BERT, counts_from_padding=True),
+    "xlm-roberta": Family("encoder.layer.", _BERT, counts_from_padding=True),
+}
+"""Families by ``model_type`` of ``config.json``."""

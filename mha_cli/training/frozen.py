@@ -1,0 +1,124 @@
+"""A pretrained encoder whose weights stay: its features are computed once, and a logistic regression learns from them.
+
+Axes: N texts, D model width, U units of the logits.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+
+from mha_cli.config.parameters import encoder_shape, num_outputs
+from mha_cli.config.settings import Config
+from mha_cli.data.class_weights import loss_weights
+from mha_cli.data.corpus import EncodedTexts, join_texts
+from mha_cli.data.preparation import PreparedData
+from mha_cli.errors import plural
+from mha_cli.model.classifier import build_classifier, start_from
+from mha_cli.model.outputs import compile_forward, predict_outputs
+from mha_cli.system.callbacks import SILENT, Callbacks
+from mha_cli.system.tensorflow_setup import set_seed
+from mha_cli.system.working_memory import MemoryEstimate
+
+STRENGTHS = (0.1, 1.0, 10.0)
+"""Values of scikit-learn's C, of which the best out of fold is taken."""
+
+FOLDS = 3
+CHUNK = 512
+"""Texts whose features are saved together."""
+
+Floats = npt.NDArray[np.float32]
+
+
+class FrozenEncoder:
+    """A pretrained encoder with a logistic regression of its pooled features.
+
+    Args:
+        config: settings of the run.
+        data: texts to learn from and to validate with.
+        path: file of the features; what an interrupted run has left there is not computed again.
+
+    Attributes:
+        seconds: time for the features and the regression.
+    """
+
+    precision = "float32"
+
+    def __init__(self, config: Config, data: PreparedData, path: Path, callbacks: Callbacks = SILENT) -> None:
+        assert data.pretrained is not None
+        set_seed(config.seed)
+        self.config, self.data = config, data
+        self._model = build_classifier(config, len(data.vocabulary), len(data.class_names), with_linear=False)
+        start_from(self._model, data.pretrained.weights)
+        pooled = keras.Model(self._model.input, self._model.get_layer("pooling").output)
+        self._features = partial(
+            predict_outputs,
+            compile_forward(pooled, encoder_shape(config)),
+            MemoryEstimate(config.model, len(data.class_names)),
+            width=config.model.embed_dim,
+        )
+        every = join_texts(data.train, data.validation).for_encoder
+        started = monotonic()
+        self._known_ND = self._computed_once(every, path, callbacks)
+        self._kernel_DU, self._bias_U = self._fit()
+        self.seconds = monotonic() - started
+
+    def logits(self, texts: EncodedTexts) -> Floats:
+        """The logits of texts, (N, U); the features of the validation part are there already."""
+        features_ND = self._known_ND[len(self.data.train) :] if texts is self.data.validation else self._features(texts.for_encoder)
+        return features_ND @ self._kernel_DU + self._bias_U
+
+    @property
+    def train_logits(self) -> Floats:
+        """The logits of the texts that it has learnt from, (N, U)."""
+        return self._known_ND[: len(self.data.train)] @ self._kernel_DU + self._bias_U
+
+    def weights(self) -> dict[str, Floats]:
+        """All weights by variable path."""
+        found = {weight.path: np.array(weight) for weight in self._model.weights}
+        return found | {"classifier/kernel": self._kernel_DU, "classifier/bias": self._bias_U}
+
+    def _computed_once(self, texts: EncodedTexts, path: Path, callbacks: Callbacks) -> Floats:
+        """The features of all texts, (N, D), a chunk at a time, each added to the file at once."""
+        width, started = self.config.model.embed_dim, monotonic()
+        with path.open("ab") as file:
+            first = done = file.tell() // (4 * width * CHUNK) * CHUNK
+            file.truncate(4 * width * done)
+            while done < len(texts):
+                rows = np.arange(done, min(done + CHUNK, len(texts)))
+                file.write(self._features(texts.subset(rows)).tobytes())
+                file.flush()
+                done += len(rows)
+                rate = (done - first) / (monotonic() - started)
+                left = f"{(len(texts) - done) / rate:,.0f} s left" if done < len(texts) else "done"
+                callbacks.log(f"features of {done:,} of {plural(len(texts), 'text')}, {rate:,.0f} texts/s, {left}")
+                if callbacks.stop():
+                    raise KeyboardInterrupt
+        return np.fromfile(path, np.float32).reshape(-1, width)
+
+    def _fit(self) -> tuple[Floats, Floats]:
+        """Kernel (D, U) and bias (U,) of the logistic regression, its strength chosen out of fold."""
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.model_selection import cross_val_score
+
+        features_ND, labels = self._known_ND[: len(self.data.train)], self.data.train.labels
+        weights = loss_weights(self.config.training.class_weights, self.data.targets)
+
+        def model(strength: float) -> Any:
+            return LogisticRegression(C=strength, max_iter=1_000)
+
+        folds = min(FOLDS, int(np.bincount(labels)[np.unique(labels)].min()))
+        gains = dict.fromkeys(STRENGTHS[1:2], 0.0)  # a class with a single text cannot be left out
+        if folds > 1:
+            score = partial(cross_val_score, X=features_ND, y=labels, scoring="neg_log_loss", cv=folds, params={"sample_weight": weights})
+            gains = {strength: score(model(strength)).mean() for strength in STRENGTHS}
+        fitted = model(max(gains, key=gains.__getitem__)).fit(features_ND, labels, weights)
+        assert len(fitted.classes_) == len(self.data.class_names)
+        assert len(fitted.intercept_) == num_outputs(len(self.data.class_names))
+        return fitted.coef_.T.astype(np.float32), fitted.intercept_.astype(np.float32)
