@@ -53,6 +53,13 @@ def encoder_shape(config: Config) -> tuple[int | None, ...]:
     return (None,) if config.model.num_pieces else config.text.token_shape
 
 
+def input_names(config: Config) -> tuple[str, ...]:
+    """Names of the classifier's inputs: tokens, and before them the pieces that a pretrained encoder reads instead."""
+    if not config.model.num_pieces:
+        return ("token_ids",)
+    return ("pieces", "token_ids") if config.linear else ("pieces",)
+
+
 def context_words(linear: LinearConfig, vocabulary_size: int) -> int:
     """Ids with context weights of their own: the most frequent words; all other ids share the last row."""
     return min(CONTEXT_WORDS, vocabulary_size) if linear.context_windows else 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.config.parameters import encoder_length, input_names
 from mha_cli.config.settings import SampleData
 from mha_cli.data.batches import padded, scoring_batches
 from mha_cli.data.preparation import LabelledTexts
@@ -19,10 +20,11 @@ from mha_cli.data.sample import SampleTexts
 from mha_cli.runtime.classifier import forward_of
 from mha_cli.runtime.probabilities import probabilities_of
 from mha_cli.system.callbacks import SILENT, Callbacks
+from mha_cli.text.encoding import EncodedText
 from mha_cli.text.vocabulary import SPECIAL_TOKENS
 
-Tokens = npt.NDArray[np.int32]
-"""Ids (B, L), or ids and characters (B, L, 1 + W)."""
+Inputs = dict[str, npt.NDArray[np.int32]]
+"""Padded numbers by the names of the model's inputs."""
 
 SAMPLE_TEXTS = 16
 LENGTHS = (1, 2, 3, 5, 8, 21, 64, 200, 600)
@@ -48,8 +50,8 @@ ODD_TEXTS = (
 )
 
 
-def check_texts(checkpoint: Checkpoint) -> list[Tokens]:
-    """The tokens of a few dozen texts: short and long ones, known and unknown words, up to the model's length."""
+def check_texts(checkpoint: Checkpoint) -> list[EncodedText]:
+    """A few dozen texts as the model reads them: short and long ones, known and unknown words, up to the model's length."""
     rng = random.Random(0)
     words = checkpoint.vocabulary.tokens[len(SPECIAL_TOKENS) :] or ("unknown",)
     texts = [each.text for each in islice(SampleTexts(SampleData()).read("test"), SAMPLE_TEXTS)]
@@ -57,21 +59,31 @@ def check_texts(checkpoint: Checkpoint) -> list[Tokens]:
     for length in LENGTHS:
         texts += [" ".join(rng.choices(words, k=length)), " ".join(rng.choices((*words[:50], "zzyzxq"), k=length))]
     pipeline = checkpoint.text_pipeline()
-    encoded = [pipeline.encode(text).tokens for text in texts]
-    checkpoint.memory_estimate.at_once().refuse_too_long(max(map(len, encoded)))
+    encoded = [pipeline.encode(text) for text in texts]
+    checkpoint.memory_estimate.at_once().refuse_too_long(max(text.longest_reading for text in encoded))
     return encoded
 
 
-def batches_of(encoded: list[Tokens], checkpoint: Checkpoint) -> Iterator[tuple[list[int], Tokens]]:
-    """Row numbers and tokens, (B, L, …): every text alone, then batches of different lengths with padding after the longest."""
-    for row, tokens in enumerate(encoded):
-        yield [row], padded([tokens])
-    lengths, longest = np.array([len(tokens) for tokens in encoded]), checkpoint.config.text.sequence_length
+def batches_of(encoded: list[EncodedText], checkpoint: Checkpoint) -> Iterator[tuple[list[int], Inputs]]:
+    """Row numbers and inputs: every text alone, then batches of different lengths with padding after the longest."""
+    config = checkpoint.config
+    limits = {"pieces": encoder_length(config), "token_ids": config.text.sequence_length}
+
+    def inputs(rows: Sequence[int], spare: int = 0) -> Inputs:
+        found = {}
+        for name in input_names(config):
+            texts = [encoded[row].for_encoder if name == "pieces" else encoded[row].tokens for row in rows]
+            found[name] = padded(texts, max(1, min(max(map(len, texts)) + spare, limits[name])))
+        return found
+
+    for row in range(len(encoded)):
+        yield [row], inputs([row])
+    lengths = np.array([text.longest_reading for text in encoded])
     for rows in scoring_batches(lengths, checkpoint.memory_estimate.at_once(), BATCH_TOKENS):
-        yield rows.tolist(), padded([encoded[row] for row in rows], min(int(lengths[rows[-1]]) + SPARE_POSITIONS, longest))
+        yield rows.tolist(), inputs(rows.tolist(), SPARE_POSITIONS)
 
 
-def differences(run: Callable[[Tokens], Any], checkpoint: Checkpoint, texts: list[Tokens]) -> tuple[float, int]:
+def differences(run: Callable[[Inputs], Any], checkpoint: Checkpoint, texts: list[EncodedText]) -> tuple[float, int]:
     """How far an export is from its checkpoint, over texts alone and in padded batches.
 
     Returns:
@@ -80,8 +92,8 @@ def differences(run: Callable[[Tokens], Any], checkpoint: Checkpoint, texts: lis
     """
     expected = probabilities_of(texts, checkpoint)
     largest, changed = [0.0], set()
-    for rows, tokens in batches_of(texts, checkpoint):
-        answer = np.asarray(run(tokens))
+    for rows, inputs in batches_of(texts, checkpoint):
+        answer = np.asarray(run(inputs))
         if answer.shape != expected[rows].shape:
             return float("inf"), len(texts)
         largest.append(float(np.abs(answer - expected[rows]).max()))
@@ -100,14 +112,14 @@ class Accuracy:
     num_changed: int
 
 
-def accuracies(run: Callable[[Tokens], Any], checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callbacks = SILENT) -> Accuracy:
-    """Score an export, given as a function from tokens to probabilities (B, C), beside its checkpoint, on at least one text."""
+def accuracies(run: Callable[[Inputs], Any], checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callbacks = SILENT) -> Accuracy:
+    """Score an export, given as a function from inputs to probabilities (B, C), beside its checkpoint, on at least one text."""
     texts, forward = labelled.texts, forward_of(checkpoint)
     answers = np.zeros((2, len(texts)), dtype=np.int64)
     scored = 0
-    for rows in scoring_batches(texts.lengths, checkpoint.memory_estimate):
-        tokens = texts.padded(rows)
-        answers[:, rows] = [np.asarray(probabilities(tokens)).argmax(axis=1) for probabilities in (forward, run)]
+    for rows in scoring_batches(texts.longest_readings, checkpoint.memory_estimate):
+        inputs = {name: (texts.for_encoder if name == "pieces" else texts).padded(rows) for name in input_names(checkpoint.config)}
+        answers[:, rows] = [np.asarray(probabilities(inputs)).argmax(axis=1) for probabilities in (forward, run)]
         scored += len(rows)
         callbacks.on_texts(scored, len(texts))
     ours, exported = (answers == texts.labels).mean(axis=1)

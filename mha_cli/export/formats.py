@@ -11,7 +11,7 @@ from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoin
 from mha_cli.data.preparation import LabelledTexts
 from mha_cli.errors import EXIT_FAILURE, MhaError, need, plural
 from mha_cli.export import onnx_file, tensorflow_files
-from mha_cli.export.check import Accuracy, Tokens, accuracies, check_texts, differences
+from mha_cli.export.check import Accuracy, Inputs, accuracies, check_texts, differences
 from mha_cli.runtime.classifier import forward_of
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.whole_files import atomic_place
@@ -23,14 +23,14 @@ class Format:
 
     Args:
         write: function that writes a checkpoint to a path where nothing is yet.
-        opened: function that opens the written file or folder in its own runtime; it gives a function from tokens to the probabilities of
+        opened: function that opens the written file or folder in its own runtime; it gives a function from inputs to the probabilities of
             all classes, float32 (B, C).
         tolerance: largest difference of a probability from the checkpoint's, in [0, 1].
         packages: modules of the extra that is called like the format.
     """
 
     write: Callable[[Checkpoint, Path], None]
-    opened: Callable[[Path], Callable[[Tokens], Any]]
+    opened: Callable[[Path], Callable[[Inputs], Any]]
     tolerance: float
     packages: tuple[str, ...] = ()
 

@@ -18,10 +18,10 @@ import numpy as np
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.loading import config_to_dict
-from mha_cli.config.parameters import SMALLEST_NORM
+from mha_cli.config.parameters import SMALLEST_NORM, input_names
 from mha_cli.config.settings import SUBWORD_LENGTHS, LinearConfig
 from mha_cli.errors import MhaError
-from mha_cli.runtime.forward import NORM_EPSILON, Encoder, below, matrices, sinusoid
+from mha_cli.runtime.forward import Encoder, below, matrices, sinusoid
 from mha_cli.text.ngrams import HASH_FACTOR, SUBWORD_START
 from mha_cli.version import __version__
 
@@ -41,19 +41,23 @@ LOWEST = -3e38
 
 
 def write(checkpoint: Checkpoint, path: Path) -> None:
-    """Write the file: ``token_ids`` int32 (batch, length[, 1 + characters]) to ``probabilities`` float32 (batch, classes)."""
+    """Write the file: ``token_ids`` int32 (batch, length[, 1 + characters]) to ``probabilities`` float32 (batch, classes).
+
+    With a pretrained encoder, ``pieces`` int32 (batch, pieces) are an input as well, and ``token_ids`` only if there is a linear model.
+    """
     import onnx
 
     if sum(weight.nbytes for weight in checkpoint.weights.values()) > MAX_BYTES:
         raise MhaError("--format onnx: the weights are over 2 GB, more than one ONNX file holds", "take --format saved-model")
     graph = _Graph(checkpoint)
     probabilities = _probabilities(graph, len(checkpoint.class_names))
-    shape, num_classes = ["batch", "length", *checkpoint.config.text.token_shape[1:]], len(checkpoint.class_names)
+    num_classes = len(checkpoint.class_names)
+    shapes = {"pieces": ["batch", "pieces"], "token_ids": ["batch", "length", *checkpoint.config.text.token_shape[1:]]}
     model = onnx.helper.make_model(
         onnx.helper.make_graph(
             graph.nodes,
             "mha",
-            [onnx.helper.make_tensor_value_info("token_ids", onnx.TensorProto.INT32, shape)],
+            [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.INT32, shapes[name]) for name in input_names(checkpoint.config)],
             [onnx.helper.make_tensor_value_info(probabilities.name, onnx.TensorProto.FLOAT, ["batch", num_classes])],
             graph.constants,
         ),
@@ -127,12 +131,15 @@ class _Graph(Encoder):
         self.linear = checkpoint.config.linear or LinearConfig()  # not read where there is none
         self.weights = {path: self.constant(weight, path) for path, weight in matrices(checkpoint.weights).items()}
         self.num_context_words = len(checkpoint.weights.get("linear/context_weights", ()))
-        self.tokens = self.ids_BL = _Array(self, "token_ids")
-        if self.text.subword_characters:
+        names = input_names(checkpoint.config)
+        self.tokens = self.ids_BL = _Array(self, names[-1])
+        if self.text.subword_characters and names[-1] == "token_ids":
             self.ids_BL = self("Gather", self.tokens, 0, axis=2, name="ids")
         self.mask_BL = self("Not", self("Equal", self.ids_BL, np.int32(0)), name="mask")
         self.real_BL = self.mask_BL.as_float()
         self.length = self("Shape", self.tokens, start=1, end=2, name="length")
+        self.encoder_ids_BL = _Array(self, names[0]) if self.model.num_pieces else self.ids_BL
+        self.encoder_mask_BL = self("Not", self("Equal", self.encoder_ids_BL, np.int32(0)), name="encoder_mask")
         self.positions_L = self("Range", 0, self("Squeeze", self.length, [0]), 1, name="positions")
 
     def __call__(self, operator: str, *inputs: Any, name: str = "", **attributes: Any) -> _Array:
@@ -158,7 +165,7 @@ class _Graph(Encoder):
         return name if self._names[name] == 1 else f"{name}_{self._names[name]}"
 
     def norm(self, x: _Array, gamma: _Array, beta: _Array) -> _Array:
-        return self("LayerNormalization", x, gamma, beta, axis=-1, epsilon=NORM_EPSILON)
+        return self("LayerNormalization", x, gamma, beta, axis=-1, epsilon=self.model.norm_epsilon)
 
     def affine(self, x: _Array, kernel: _Array, bias: _Array) -> _Array:
         return x @ kernel + bias
@@ -180,13 +187,13 @@ class _Graph(Encoder):
         else:
             scale = self.model.head_key_dim**-0.5 if self.model.use_scale else 1.0
             scores_BHLM = (q_BHLK * scale) @ k_BHMK.transposed(0, 1, 3, 2)
-        return self("Softmax", self("Where", self.mask_BL.with_axes(1, 2), scores_BHLM, LOWEST), axis=-1) @ v_BHMK
+        return self("Softmax", self("Where", self.encoder_mask_BL.with_axes(1, 2), scores_BHLM, LOWEST), axis=-1) @ v_BHMK
 
 
 def _probabilities(graph: _Graph, num_classes: int) -> _Array:
     """Probabilities of all classes, (B, C), from ``token_ids`` (B, L) or (B, L, 1 + W)."""
     x_BLD = graph.blocks(_embed(graph), graph.weights)
-    features_BD = _global_max_pool(graph, x_BLD)
+    features_BD = _pool(graph, x_BLD)
     if "linear/table" in graph.weights:
         features_BD = graph("Concat", features_BD, _linear_logits(graph), axis=1, name="features")
     logits = graph.affine(features_BD, graph.weights["classifier/kernel"], graph.weights["classifier/bias"])
@@ -199,7 +206,7 @@ def _probabilities(graph: _Graph, num_classes: int) -> _Array:
 def _embed(graph: _Graph) -> _Array:
     """Token embedding, those of n-grams that end there, the mean of its subwords', their convolution and position embedding, (B, L, D)."""
     model, tables = graph.model, below(graph.weights, "embedding/token_embedding/")
-    x_BLD = graph("Gather", tables["words"], graph.ids_BL, name="embedding")
+    x_BLD = graph("Gather", tables["words"], graph.encoder_ids_BL, name="embedding")
     for n in range(2, model.max_ngram + 1):
         bucket_BL, whole_BL = _ngrams(graph, n, model.ngram_buckets)
         x_BLD = x_BLD + graph("Gather", tables["ngrams"], bucket_BL) * whole_BL.as_float().with_axes(2)
@@ -218,7 +225,8 @@ def _embed(graph: _Graph) -> _Array:
         positions_SD = graph.weights["embedding/position_embedding/embeddings"]
     else:
         positions_SD = graph.constant(sinusoid(graph.text.sequence_length, model.embed_dim))
-    return x_BLD + _first(graph, positions_SD, graph.length, axis=0)
+    x_BLD = x_BLD + _first(graph, positions_SD, graph("Shape", graph.encoder_ids_BL, start=1, end=2), axis=0)
+    return graph.norm(x_BLD, *below(graph.weights, "embedding/norm/").values()) if model.embedding_norm else x_BLD
 
 
 def _first(graph: _Graph, x: Any, number: Any, axis: int) -> _Array:
@@ -332,16 +340,22 @@ def _window_sums(graph: _Graph, x_BL: _Array, reach: int) -> _Array:
     return graph("Gather", sums_BL, last_L, axis=1) - graph("Gather", sums_BL, first_L, axis=1)
 
 
-def _global_max_pool(graph: _Graph, x_BLD: _Array) -> _Array:
-    """The largest value of every feature over the real positions, (B, D); zeros where there is none."""
-    real_BLD = graph("Where", graph.mask_BL.with_axes(2), x_BLD, LOWEST)
-    any_B1 = graph("Cast", graph("ReduceMax", graph.real_BL, [1], keepdims=1), to=BOOL)
+def _pool(graph: _Graph, x_BLD: _Array) -> _Array:
+    """What ``pool`` of ``runtime/forward.py`` gives, (B, D)."""
+    real_BL = graph.encoder_mask_BL.as_float()
+    if graph.model.pooling == "first":
+        return graph("Gather", x_BLD, 0, axis=1, name="pooling")
+    if graph.model.pooling == "mean":
+        total_BD = graph("ReduceSum", x_BLD * real_BL.with_axes(2), [1], keepdims=0)
+        return total_BD / graph("Max", graph("ReduceSum", real_BL, [1], keepdims=1), 1.0)
+    real_BLD = graph("Where", graph.encoder_mask_BL.with_axes(2), x_BLD, LOWEST)
+    any_B1 = graph("Cast", graph("ReduceMax", real_BL, [1], keepdims=1), to=BOOL)
     return graph("Where", any_B1, graph("ReduceMax", real_BLD, [1], keepdims=0), 0.0, name="pooling")
 
 
 def opened(path: Path) -> Any:
-    """The file in ONNX Runtime, as a function from tokens to probabilities."""
+    """The file in ONNX Runtime, as a function from inputs to probabilities."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    return lambda token_ids: session.run(["probabilities"], {"token_ids": token_ids})[0]
+    return lambda inputs: session.run(["probabilities"], inputs)[0]

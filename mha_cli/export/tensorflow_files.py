@@ -11,6 +11,7 @@ from typing import Any
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.loading import config_to_dict
+from mha_cli.config.parameters import input_names
 from mha_cli.errors import EXIT_FAILURE, MhaError, printable
 from mha_cli.system import tensorflow_setup
 from mha_cli.version import __version__
@@ -47,11 +48,12 @@ def write_saved_model(checkpoint: Checkpoint, path: Path) -> None:
 
 
 def open_saved_model(path: Path) -> Any:
-    """The folder in TensorFlow, as a function from tokens to probabilities."""
+    """The folder in TensorFlow, as a function from inputs to probabilities."""
     import tensorflow as tf
 
     loaded = tf.saved_model.load(str(path))  # kept by the function: a signature alone does not keep the variables alive
-    return lambda token_ids: loaded.signatures["serving_default"](token_ids=tf.constant(token_ids))["probabilities"].numpy()
+    serve = loaded.signatures["serving_default"]
+    return lambda inputs: serve(**{name: tf.constant(tokens) for name, tokens in inputs.items()})["probabilities"].numpy()
 
 
 def write_litert(checkpoint: Checkpoint, path: Path) -> None:
@@ -73,22 +75,15 @@ def write_litert(checkpoint: Checkpoint, path: Path) -> None:
 
 
 def open_litert(path: Path) -> Any:
-    """The file in LiteRT's interpreter, as a function from tokens to probabilities."""
+    """The file in LiteRT's interpreter, as a function from inputs to probabilities."""
     with tensorflow_setup.native_stderr_held_back():
         from ai_edge_litert.interpreter import Interpreter
 
         interpreter = Interpreter(str(path))
         interpreter.allocate_tensors()  # the first time, it says how it computes
 
-    def run(token_ids: Any) -> Any:
-        (given,), (answer,) = interpreter.get_input_details(), interpreter.get_output_details()
-        interpreter.resize_tensor_input(given["index"], token_ids.shape)
-        interpreter.allocate_tensors()
-        interpreter.set_tensor(given["index"], token_ids)
-        interpreter.invoke()
-        return interpreter.get_tensor(answer["index"])
-
-    return run
+    serve = interpreter.get_signature_runner("serving_default")
+    return lambda inputs: serve(**inputs)["probabilities"]
 
 
 def _write_graph(checkpoint: Checkpoint, path: Path) -> None:
@@ -103,14 +98,15 @@ def _write_graph(checkpoint: Checkpoint, path: Path) -> None:
         settings = checkpoint.config.model.model_copy(update={"attention_implementation": "fused"})
         config = checkpoint.config.model_copy(update={"model": settings})
         model = to_model(dataclasses.replace(checkpoint, config=config))
-        two_classes = len(checkpoint.class_names) == 2
+        names, two_classes = input_names(config), len(checkpoint.class_names) == 2
 
-        def serve(token_ids: Any) -> dict[str, Any]:
-            probabilities = model(token_ids, training=False)
+        def serve(**inputs: Any) -> dict[str, Any]:
+            given = [inputs[name] for name in names]
+            probabilities = model(given if len(given) > 1 else given[0], training=False)
             return {"probabilities": tf.concat([1.0 - probabilities, probabilities], axis=1) if two_classes else probabilities}
 
         module = tf.Module()  # Keras's own ExportArchive writes every weight twice, as its variable and as TensorFlow's
         module.weights = [weight.value for weight in model.weights]
-        of_tokens = tf.TensorSpec(model.input_shape, tf.int32, name="token_ids")
-        module.serve = tf.function(serve, input_signature=[of_tokens], autograph=False)
-        tf.saved_model.save(module, str(path), signatures={"serving_default": module.serve})
+        specs = {name: tf.TensorSpec(one.shape, tf.int32, name=name) for name, one in zip(names, model.inputs, strict=True)}
+        signature = tf.function(serve, autograph=False).get_concrete_function(**specs)
+        tf.saved_model.save(module, str(path), signatures={"serving_default": signature})

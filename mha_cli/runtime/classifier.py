@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint, write_checkpoint
+from mha_cli.config.parameters import input_names
 from mha_cli.data.in_memory import texts_in
 from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.forward import class_probabilities
@@ -117,6 +118,7 @@ class Classifier:
         return predictions
 
 
-def forward_of(checkpoint: Checkpoint) -> Callable[[npt.NDArray[np.int32]], npt.NDArray[np.float32]]:
-    """The forward pass of a checkpoint, as a function from padded tokens (B, L, …) to probabilities of all classes (B, C)."""
-    return lambda tokens: class_probabilities(tokens, checkpoint.weights, checkpoint.config)
+def forward_of(checkpoint: Checkpoint) -> Callable[[dict[str, npt.NDArray[np.int32]]], npt.NDArray[np.float32]]:
+    """The forward pass of a checkpoint, as a function from padded inputs by their names to probabilities of all classes (B, C)."""
+    names = input_names(checkpoint.config)
+    return lambda inputs: class_probabilities(inputs[names[-1]], checkpoint.weights, checkpoint.config, pieces_BP=inputs.get("pieces"))

@@ -142,8 +142,8 @@ def look_inside(
 ) -> tuple[Explanation, AttentionView]:
     """The explanation and the attention between the words of a text of at most ``most_words``, as the model reads it.
 
-    A pretrained encoder reads pieces: then a text is its words with spaces between, the pieces' weights are added up by words, and a word is
-    left out before the text is split into pieces.
+    A pretrained encoder reads pieces: then a text is its words with spaces between, the weights of the pieces are added up by words, and a
+    word is left out before the text is split into pieces.
     """
     pipeline = checkpoint.text_pipeline()
     words, code = pipeline.read_words(text), pipeline.encode(text)
@@ -175,13 +175,16 @@ def look_inside(
 
 
 def by_words(weights_HPP: Array, word_of_piece: Sequence[int | None], num_words: int) -> Array:
-    """Attention between words, (H, W, W), from that between pieces: a word looks as its pieces do on average, and is looked at as they are
-    together. Pieces of no word are left out, and every row sums to 1 again.
+    """Attention between words, (H, W, W), from that between pieces.
+
+    A word looks as its pieces do on average, and is looked at as they are together. Pieces of no word are left out, and rows sum to 1.
+    """
     """
     belongs_PW = np.array([[word == number for number in range(num_words)] for word in word_of_piece], np.float32)
     looking_WP = (belongs_PW / np.maximum(belongs_PW.sum(axis=0), 1)).T
     weights_HWW: Array = looking_WP @ weights_HPP @ belongs_PW
-    return weights_HWW / np.maximum(weights_HWW.sum(axis=-1, keepdims=True), np.float32(1e-9))
+    weights_HWW /= np.maximum(weights_HWW.sum(axis=-1, keepdims=True), np.float32(1e-9))
+    return weights_HWW
 
 
 def _view(checkpoint: Checkpoint, text: str, words: list[str], unknown: list[bool], weight_bytes: int) -> AttentionView:

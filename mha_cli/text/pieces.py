@@ -75,7 +75,7 @@ class PieceTokenizer:
 
     def ids_of_texts(self, texts: list[str]) -> list[npt.NDArray[np.int32]]:
         """The same for several texts, in several threads."""
-        encoded = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        encoded = self._tokenizer.encode_batch_fast(list(map(_writable, texts)), add_special_tokens=False)
         return [self._framed(one.ids) for one in encoded]
 
     def pieces(self, text: str) -> list[str]:
@@ -85,7 +85,7 @@ class PieceTokenizer:
     def words_of_pieces(self, words: Sequence[str]) -> list[int | None]:
         """For every piece of the words with spaces between, the number of its word; None for the two special pieces."""
         ends = np.cumsum([len(word) + 1 for word in words])
-        encoded = self._tokenizer.encode(" ".join(words), add_special_tokens=False)
+        encoded = self._tokenizer.encode(_writable(" ".join(words)), add_special_tokens=False)
         found = [int(np.searchsorted(ends, max(start, stop - 1), side="right")) for start, stop in encoded.offsets]
         first, second = kept_slices(len(found), self._max_pieces - 2, self._truncation)
         return [None, *found[first], *found[second], None]
@@ -100,6 +100,11 @@ class PieceTokenizer:
         if self._padding_id:
             ids = np.where(ids == self._padding_id, 0, np.where(ids == 0, self._padding_id, ids)).astype(np.int32)
         return ids
+
+
+def _writable(text: str) -> str:
+    """The text with a question mark for each half of a surrogate pair, which the library does not take."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _refuse_unknown_parts(description: bytes, name: str) -> None:
