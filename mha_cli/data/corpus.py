@@ -63,6 +63,11 @@ class EncodedTexts:
         return np.diff(self.offsets)
 
     @property
+    def words_alone(self) -> EncodedTexts:
+        """The texts without their pieces, as the linear model reads them."""
+        return replace(self, pieces=None)
+
+    @property
     def for_encoder(self) -> EncodedTexts:
         """The texts as the encoder reads them: in pieces, or as they are."""
         return self if self.pieces is None else self.pieces
@@ -87,6 +92,10 @@ class EncodedTexts:
         numbers = self.tokens if values is None else values
         of_rows = [numbers[self.offsets[row] : self.offsets[row + 1]] for row in rows]
         return padded(of_rows, length, np.int32 if values is None else np.float32)
+
+    def readings(self, rows: Rows) -> list[npt.NDArray[np.int32]]:
+        """What a classifier takes of some texts: padded pieces, if there are any, and padded tokens."""
+        return [one.padded(rows) for one in (self.pieces, self) if one is not None]
 
     def subset(self, rows: Rows) -> EncodedTexts:
         """Some of the texts; ``num_truncated`` is then an upper bound, since cut texts are not marked."""

@@ -35,11 +35,15 @@ def predicted_classes(probabilities: Any) -> Any:
     return tf.argmax(probabilities, axis=-1, output_type=tf.int32)
 
 
-def compile_forward(model: Callable[..., Any], token_shape: tuple[int | None, ...] = (None,)) -> Callable[[Any], Any]:
-    """A model or layer of tokens, without dropout, as one TensorFlow function for every length; made once, because tracing takes long."""
-    return tf.function(
-        lambda token_ids: model(token_ids, training=False), autograph=False, input_signature=[tf.TensorSpec([None, *token_shape], tf.int32)]
-    )
+def compile_forward(model: Callable[..., Any], *token_shapes: tuple[int | None, ...]) -> Callable[..., Any]:
+    """A model or layer of tokens, without dropout, as one TensorFlow function for every length; made once, because tracing takes long.
+
+    Args:
+        model: function of as many arrays as there are shapes, and of ``training``.
+        token_shapes: shapes of a text's tokens in each array; see ``EncodedTexts.readings``.
+    """
+    signature = [tf.TensorSpec([None, *shape], tf.int32) for shape in token_shapes]
+    return tf.function(lambda *readings: model(*readings, training=False), autograph=False, input_signature=signature)
 
 
 def predict_probabilities(forward: Callable[[Any], Any], memory_estimate: MemoryEstimate, texts: EncodedTexts) -> Floats:
@@ -53,6 +57,6 @@ def predict_outputs(
 ) -> Floats:
     """The outputs of ``forward`` for every text, (N, U) or of another width, in order."""
     outputs = np.zeros((len(texts), width or num_outputs(memory_estimate.num_classes)), dtype=np.float32)
-    for rows in scoring_batches(texts.lengths, memory_estimate):
-        outputs[rows] = forward(texts.padded(rows)).numpy()
+    for rows in scoring_batches(texts.longest_readings, memory_estimate):
+        outputs[rows] = forward(*texts.readings(rows)).numpy()
     return outputs

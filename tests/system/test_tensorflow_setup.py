@@ -20,7 +20,7 @@ from keras import config
 print(keras.backend.backend(), config.floatx(), config.epsilon(), config.image_data_format(), os.environ.get("KERAS_HOME"))
 from mha_cli.model.outputs import compile_forward
 for _ in range(8):  # a shuffle test of many checkpoints
-    compile_forward(lambda token_ids, training: token_ids)([[2]])
+    compile_forward(lambda token_ids, training: token_ids, (None,))([[2]])
 """
 HOSTILE = '{"backend": "nonsense", "floatx": "float16", "image_data_format": "channels_first", "epsilon": 0.5}'
 

@@ -6,6 +6,7 @@ Axes: B batch, H heads.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ from mha_cli.data.batches import scoring_batches
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import LabelledTexts
 from mha_cli.model.classifier import after_embedding, linear_logits_of, to_model
-from mha_cli.model.outputs import cross_entropy, predict_probabilities
+from mha_cli.model.outputs import compile_forward, cross_entropy, predict_probabilities
 from mha_cli.runtime.forward import finite
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
 from mha_cli.runtime.probabilities import named
@@ -67,8 +68,8 @@ def score_heads(
     model = to_model(checkpoint)
     counts = checkpoint.config.model.heads
     masks = [tf.Variable(tf.ones(count)) for count in counts]
-    signature = [tf.TensorSpec(model.input_shape, tf.int32)]
-    forward = tf.function(lambda tokens: masked_forward(model, tokens, masks), autograph=False, input_signature=signature)
+    texts = texts if len(model.inputs) > 1 else texts.for_encoder
+    forward = compile_forward(lambda *readings, training: masked_forward(model, readings, masks), *(one.shape[1:] for one in model.inputs))
 
     def accuracy() -> float:
         return mean_loss_and_accuracy(predict_probabilities(forward, checkpoint.memory_estimate, texts), texts.labels)[1]
@@ -95,26 +96,28 @@ def gradient_importance(
 
     Source: Michel et al. 2019, eq. 2.
     """
+    signature = [*(tf.TensorSpec(one.shape, tf.int32) for one in model.inputs), tf.TensorSpec([None], tf.int32)]
 
-    @tf.function(autograph=False, input_signature=[tf.TensorSpec(model.input_shape, tf.int32), tf.TensorSpec([None], tf.int32)])
-    def sums(tokens: Any, labels: Any) -> Any:
+    @tf.function(autograph=False, input_signature=signature)
+    def sums(*readings_and_labels: Any) -> Any:
+        *readings, labels = readings_and_labels
         # One mask per text gives the gradient of each text's own loss in one backward pass.
-        own = [tf.tile(mask[None], (tf.shape(tokens)[0], 1)) for mask in masks]
+        own = [tf.tile(mask[None], (tf.shape(labels)[0], 1)) for mask in masks]
         with tf.GradientTape() as tape:
             tape.watch(own)
-            probabilities = masked_forward(model, tokens, own)
+            probabilities = masked_forward(model, readings, own)
             loss = tf.reduce_sum(cross_entropy(probabilities, tf.one_hot(labels, max(2, probabilities.shape[-1]))))
         return [tf.reduce_sum(tf.abs(gradient), axis=0) for gradient in tape.gradient(loss, own)]
 
     totals = [np.zeros(mask.shape[0]) for mask in masks]
-    for rows in scoring_batches(texts.lengths, memory_estimate):
-        for total, part in zip(totals, sums(texts.padded(rows), texts.labels[rows]), strict=True):
+    for rows in scoring_batches(texts.longest_readings, memory_estimate):
+        for total, part in zip(totals, sums(*texts.readings(rows), texts.labels[rows]), strict=True):
             total += part.numpy()
     return [total / len(texts) for total in totals]
 
 
-def masked_forward(model: keras.Model, tokens: Any, head_masks: list[Any]) -> Any:
-    """The model's output with a head mask for every block, each (H,) or (B, H)."""
-    embedding = model.get_layer("embedding")
-    embedded, mask = embedding(tokens, training=False), embedding.compute_mask(tokens)
-    return after_embedding(model, embedded, mask, linear_logits_of(model, tokens), head_masks=head_masks)
+def masked_forward(model: keras.Model, readings: Sequence[Any], head_masks: list[Any]) -> Any:
+    """The model's output with a head mask for every block, each (H,) or (B, H); ``readings`` are its inputs."""
+    embedding, read = model.get_layer("embedding"), readings[0]
+    embedded, mask = embedding(read, training=False), embedding.compute_mask(read)
+    return after_embedding(model, embedded, mask, linear_logits_of(model, readings[-1]), head_masks=head_masks)
