@@ -179,7 +179,6 @@ def by_words(weights_HPP: Array, word_of_piece: Sequence[int | None], num_words:
 
     A word looks as its pieces do on average, and is looked at as they are together. Pieces of no word are left out, and rows sum to 1.
     """
-    """
     belongs_PW = np.array([[word == number for number in range(num_words)] for word in word_of_piece], np.float32)
     looking_WP = (belongs_PW / np.maximum(belongs_PW.sum(axis=0), 1)).T
     weights_HWW: Array = looking_WP @ weights_HPP @ belongs_PW
