@@ -13,11 +13,12 @@ import numpy as np
 from mha_cli.checkpoint.file import Checkpoint, write_checkpoint
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.parameters import parameter_table
+from mha_cli.text.encoding import EncodedText
 from mha_cli.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
 WORDS = ("the", "film", "was", "superb", "dreadful", "not", ",", ".", "é", "it's", "a")
@@ -106,3 +107,8 @@ def damaged(whole: bytes, rng: random.Random, end: int) -> bytes:
         place = rng.randrange(len(data)) if rng.random() < 0.5 else len(data) - 1 - rng.randrange(end)
         data[place] = rng.randrange(256)
     return bytes(data[: rng.randrange(len(data))] if rng.random() < 0.1 else data)
+
+
+def as_read(texts: Iterable[Sequence[int] | np.ndarray]) -> list[EncodedText]:
+    """Texts given as tokens, as a text pipeline reads them."""
+    return [EncodedText(np.asarray(tokens, np.int32), len(tokens), 0, 0) for tokens in texts]

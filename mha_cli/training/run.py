@@ -85,7 +85,7 @@ def train(config: Config, output: RunDirectory, callbacks: Callbacks = SILENT, d
 
 def _train(config: Config, output: RunDirectory, callbacks: Callbacks, data: PreparedData, distribution: Distribution) -> TrainingSummary:
     is_chief = distribution.task.is_chief
-    config = decide_trainable_blocks(config, data, callbacks)
+    config = decide_trainable_blocks(config, data, output, callbacks)
     distribution.refuse_difference("texts or settings", lambda: fingerprint(config, data))
     refuse_what_does_not_fit(config, data, distribution.task.num_workers)
     if is_chief:

@@ -6,6 +6,8 @@ from time import perf_counter
 
 import numpy as np
 
+from mha_cli.checkpoint.runs import CONFIG, RunDirectory
+from mha_cli.config.loading import load_config
 from mha_cli.config.parameters import encoder_shape
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData
@@ -21,15 +23,22 @@ STEP_COST = 3.5
 """Time of a training step in forward passes: forward, two products backward for each forward, and the optimizer."""
 
 
-def decide_trainable_blocks(config: Config, data: PreparedData, callbacks: Callbacks) -> Config:
-    """The config with ``training.trainable_blocks`` decided where it is ``auto``: all blocks, or none if that takes too long."""
-    if config.training.trainable_blocks != "auto":
+def decide_trainable_blocks(config: Config, data: PreparedData, output: RunDirectory, callbacks: Callbacks) -> Config:
+    """The config with ``training.trainable_blocks`` decided where it is ``auto``: all blocks, or none if that takes too long.
+
+    A run that goes on has decided already.
+    """
+    if data.pretrained is None or config.training.trainable_blocks != "auto":
         return config
-    frozen = seconds_of_forward(config, data)
-    finetuned = STEP_COST * config.training.epochs * frozen
-    chosen, other = ("all", 0) if finetuned <= MOST_SECONDS else (0, "all")
-    times = f"about {in_words(finetuned)} fine-tuned, {in_words(frozen)} frozen"
-    callbacks.note(f"{times}: training.trainable_blocks={chosen} (set {other} for the other)")
+    kept = output / CONFIG
+    if kept.exists():
+        chosen = load_config(kept).training.trainable_blocks
+    else:
+        frozen = seconds_of_forward(config, data)
+        finetuned = STEP_COST * config.training.epochs * frozen
+        chosen, other = ("all", 0) if finetuned <= MOST_SECONDS else (0, "all")
+        times = f"about {in_words(finetuned)} fine-tuned, {in_words(frozen)} frozen"
+        callbacks.note(f"{times}: training.trainable_blocks={chosen} (set {other} for the other)")
     return config.model_copy(update={"training": config.training.model_copy(update={"trainable_blocks": chosen})})
 
 

@@ -94,7 +94,7 @@ def test_the_pruned_model_is_the_masked_model(case: tuple[Checkpoint, list[tuple
     checkpoint, removed = case
     token_ids = every_row(some_reviews())
     pruned = with_linear_output(to_model(without_heads(checkpoint, removed)))(token_ids)
-    masked = masked_forward(with_linear_output(to_model(checkpoint)), tf.constant(token_ids), masks_without(checkpoint, removed))
+    masked = masked_forward(with_linear_output(to_model(checkpoint)), [tf.constant(token_ids)], masks_without(checkpoint, removed))
     zeroed = with_linear_output(to_model(silenced(checkpoint, removed)))(token_ids)
     whole = with_linear_output(to_model(checkpoint))(token_ids)
     np.testing.assert_allclose(pruned, masked, rtol=0, atol=1e-5)
@@ -122,7 +122,7 @@ def test_a_pruned_checkpoint_is_read_by_all_three(case: tuple[Checkpoint, list[t
     # Once pruned, it can be pruned again.
     block = int(np.argmax(pruned.config.model.heads))
     again = without_heads(found, [(block, 0)])
-    masked = masked_forward(to_model(found), tf.constant(token_ids), masks_without(found, [(block, 0)]))
+    masked = masked_forward(to_model(found), [tf.constant(token_ids)], masks_without(found, [(block, 0)]))
     np.testing.assert_allclose(to_model(again)(token_ids), masked, rtol=0, atol=1e-5)
 
 

@@ -11,7 +11,7 @@ from mha_cli.config.loading import config_from_dict, config_to_yaml, load_config
 from mha_cli.config.recipes import RECIPES, find_config, new_run_name, recipe_names
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = ("book", "book-no-positions", "imdb", "imdb-encoder", "imdb-encoder-semi", "imdb-fast", "imdb-semi", "sample", "text")
+NAMES = ("book", "book-no-positions", "imdb", "imdb-encoder", "imdb-encoder-semi", "imdb-fast", "imdb-semi", "pretrained", "sample", "text")
 
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
@@ -21,7 +21,7 @@ def test_recipes_by_name() -> None:
     assert tuple(recipe_names()) == NAMES
     for name in NAMES:
         assert find_config(name).samefile(ROOT / "configs" / f"{name}.yaml")
-        config = load_config(find_config(name), ["data.train=texts.csv"] if name == "text" else [])
+        config = load_config(find_config(name), ["data.train=texts.csv"] if name in ("text", "pretrained") else [])
         Path("again.yaml").write_text(config_to_yaml(config))
         assert load_config("again.yaml") == config
 

@@ -78,6 +78,7 @@ def test_honours_the_layer_contract(normalization: str, tmp_path: Path) -> None:
         "attention_score": "additive",
         "use_scale": False,
         "attention_implementation": "per_head",
+        "norm_epsilon": 1e-6,
     }
     inputs = [np.random.default_rng(0).normal(size=(BATCH, LENGTH, 11)).astype(np.float32)]
     at_default = ["normalization"] if normalization == "post" else []

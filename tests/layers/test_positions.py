@@ -27,6 +27,7 @@ def test_honours_the_layer_contract(positions: str, characters: int, at_default:
         "vocabulary_size": VOCABULARY_SIZE,
         "embed_dim": WIDTH,
         "positions": positions,
+        "norm_epsilon": 1e-6,
         "dropout": 0.1,
         "token_options": OPTIONS if characters else None,
     }

@@ -15,8 +15,9 @@ from mha_cli.runtime.engine import MANY_TEXTS, Engine, multiplications, usual_en
 from mha_cli.runtime.probabilities import probabilities_of
 from mha_cli.system import processor
 from mha_cli.system.processor import bfloat16_features
+from mha_cli.text.encoding import EncodedText
 from mha_cli.text.vocabulary import Vocabulary
-from tests.checkpoints import small_checkpoint, with_text
+from tests.checkpoints import as_read, small_checkpoint, with_text
 from tests.conftest import ModelCase
 from tests.errors import error_of
 from tests.reviews import with_characters
@@ -32,11 +33,12 @@ def checkpoint_of(case: ModelCase, weights: dict[str, np.ndarray]) -> Checkpoint
     return Checkpoint(case.config, tuple(map(str, range(case.num_classes))), vocabulary, {}, weights, "{}")
 
 
-def reviews(checkpoint: Checkpoint, longest: int, count: int = 9) -> list[np.ndarray]:
+def reviews(checkpoint: Checkpoint, longest: int, count: int = 9) -> list[EncodedText]:
     """Reviews of random words, one without any."""
     rng, characters = np.random.default_rng(0), checkpoint.config.text.subword_characters
     lengths = [longest, 0, 1, 2, *rng.integers(1, longest + 1, count - 4)]
-    return [with_characters(rng.integers(1, len(checkpoint.vocabulary), (1, length)).astype(np.int32), characters)[0] for length in lengths]
+    words = [rng.integers(1, len(checkpoint.vocabulary), (1, length)).astype(np.int32) for length in lengths]
+    return as_read(with_characters(ids, characters)[0] for ids in words)
 
 
 def with_openvino(checkpoint: Checkpoint, precision: Precision = "float32") -> Engine:
@@ -59,7 +61,7 @@ def test_every_kind_of_model_equals_numpy(model_case: ModelCase, random_weights:
 @pytest.mark.extras
 def test_what_has_no_room_is_computed_by_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint = with_text(small_checkpoint(positions="none"), sequence_length=800)
-    engine, given = with_openvino(checkpoint), [np.full(length, 3, np.int32) for length in (700, 5)]
+    engine, given = with_openvino(checkpoint), as_read([np.full(length, 3, np.int32) for length in (700, 5)])
     expected = probabilities_of(given, checkpoint)
     monkeypatch.setattr("mha_cli.runtime.openvino_encoder.MOST_BYTES", checkpoint.memory_estimate.at_once().num_bytes(2, 32))
     monkeypatch.setattr(probabilities, "BATCH_TOKENS", 1)
