@@ -80,8 +80,8 @@ class Checkpoint:
 
     def text_pipeline(self) -> TextPipeline:
         """The way from a text to what the model reads."""
-        text, name = self.config.text, self.name or "this model"
-        pieces = self.tokenizer and PieceTokenizer(self.tokenizer, encoder_length(self.config), text.truncation, f"{name}: {TOKENIZER}")
+        text, rows, where = self.config.text, self.config.model.num_pieces, f"{self.name or 'this model'}: {TOKENIZER}"
+        pieces = self.tokenizer and PieceTokenizer(self.tokenizer, rows, encoder_length(self.config), text.truncation, where)
         return TextPipeline(text, self.vocabulary, pieces or None)
 
     @property

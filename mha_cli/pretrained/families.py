@@ -14,21 +14,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
-from mha_cli.errors import MhaError, printable
+from mha_cli.errors import MhaError, printable, shown_path
 
 Floats = npt.NDArray[np.float32]
-
 Read = Callable[[str, tuple[int, ...]], Floats]
 
-ACTIVATIONS = ("gelu", "relu")
 WORDS = "embeddings.word_embeddings.weight"
 """The tensor that every family has; what its name begins with, all names begin with."""
+
+
+def unusable(path: Path, problem: str, hint: str = "fetch the folder anew") -> MhaError:
+    """The error about a file of the folder."""
+    return MhaError(f"{shown_path(path)}: {problem}", hint)
 
 
 class Architecture(BaseModel):
@@ -39,18 +43,19 @@ class Architecture(BaseModel):
     num_blocks: int = Field(validation_alias=AliasChoices("num_hidden_layers", "n_layers"), ge=1, le=100)
     num_heads: int = Field(validation_alias=AliasChoices("num_attention_heads", "n_heads"), ge=1, le=256)
     feed_forward_dim: int = Field(validation_alias=AliasChoices("intermediate_size", "hidden_dim"), ge=1, le=65_536)
-    num_positions: int = Field(validation_alias="max_position_embeddings", ge=4, le=100_000)
-    activation: str = Field("gelu", validation_alias=AliasChoices("hidden_act", "activation"))
+    num_positions: int = Field(validation_alias="max_position_embeddings", ge=8, le=100_000)
+    activation: Literal["gelu", "relu"] = Field("gelu", validation_alias=AliasChoices("hidden_act", "activation"))
     norm_epsilon: float = Field(1e-12, validation_alias="layer_norm_eps", gt=0, le=1e-2)
     padding_id: int = Field(0, validation_alias="pad_token_id", ge=0, le=1)
     num_segments: int = Field(0, validation_alias="type_vocab_size", ge=0, le=100)
-    position_embedding_type: str = "absolute"
-    first_position: int = Field(0, exclude=True)
+    position_embedding_type: Literal["absolute"] = "absolute"
+    is_decoder: Literal[False] = False
+    _first_position: int = 0
 
     @property
     def max_pieces(self) -> int:
         """Longest text, in pieces."""
-        return self.num_positions - self.first_position
+        return self.num_positions - self._first_position
 
 
 @dataclass(frozen=True)
@@ -60,30 +65,28 @@ class Family:
     Args:
         block: beginning of the names of a block's tensors, before its number.
         parts: a block's tensors by the names of our layers.
+        defaults: settings that ``config.json`` need not have.
         counts_from_padding: whether the first position has the padding id + 1.
     """
 
     block: str
     parts: Mapping[str, str]
+    defaults: Mapping[str, int]
     counts_from_padding: bool = False
 
-    def architecture(self, described: Mapping[str, Any], name: str) -> Architecture:
-        """The sizes that ``config.json`` gives; ``name`` is its path, for messages."""
+    def architecture(self, described: Mapping[str, Any], path: Path) -> Architecture:
+        """The sizes that ``config.json``, at this path, gives."""
         try:
-            sizes = Architecture.model_validate(described)
+            sizes = Architecture.model_validate({**self.defaults, **described})
         except ValidationError as error:
             fault = error.errors()[0]
-            where = printable(".".join(map(str, fault["loc"])))
-            raise MhaError(f"{name}: {where}: {fault['msg'].lower()}", "mha does not read such an encoder") from None
-        if sizes.activation not in ACTIVATIONS:
-            raise MhaError(f"{name}: the activation is {printable(sizes.activation)}", f"mha computes {' and '.join(ACTIVATIONS)}")
-        if sizes.position_embedding_type != "absolute":
-            found = printable(sizes.position_embedding_type)
-            raise MhaError(f"{name}: the positions are {found}", "mha reads encoders with absolute positions")
+            found = printable(repr(fault["input"])) if isinstance(fault["input"], str | int | float) else "missing or no such value"
+            message = fault["msg"].lower().replace("input should", "it should")
+            raise unusable(path, f"{fault['loc'][0]} is {found}; {message}", "fetch the file anew, or take another encoder") from None
         if sizes.embed_dim % sizes.num_heads:
-            raise MhaError(f"{name}: {sizes.num_heads} heads do not divide {sizes.embed_dim} units", "fetch the file anew")
+            raise unusable(path, f"{sizes.num_heads} heads do not divide {sizes.embed_dim} units")
         if self.counts_from_padding:
-            sizes.first_position = sizes.padding_id + 1
+            sizes._first_position = sizes.padding_id + 1
         return sizes
 
     def weights(self, sizes: Architecture, read: Read) -> dict[str, Floats]:
@@ -96,7 +99,7 @@ class Family:
         width, hidden, heads = sizes.embed_dim, sizes.feed_forward_dim, (sizes.num_heads, sizes.embed_dim // sizes.num_heads)
         words_VD = read(WORDS, (sizes.vocabulary_size, width))
         words_VD[[0, sizes.padding_id]] = words_VD[[sizes.padding_id, 0]]
-        positions_SD = read("embeddings.position_embeddings.weight", (sizes.num_positions, width))[sizes.first_position :]
+        positions_SD = read("embeddings.position_embeddings.weight", (sizes.num_positions, width))[-sizes.max_pieces :]
         if sizes.num_segments:
             positions_SD = positions_SD + read("embeddings.token_type_embeddings.weight", (sizes.num_segments, width))[0]
         found = {"embedding/token_embedding/words": words_VD, "embedding/position_embedding/embeddings": positions_SD}
@@ -127,30 +130,22 @@ class Family:
 
 
 _BERT = {
-    "query": "attention.self.query",
-    "key": "attention.self.key",
-    "value": "attention.self.value",
-    "output": "attention.output.dense",
-    "attention_norm": "attention.output.LayerNorm",
-    "feed_forward_in": "intermediate.dense",
-    "feed_forward_out": "output.dense",
-    "feed_forward_norm": "output.LayerNorm",
-}
+    "query": "attention.self.query", "key": "attention.self.key", "value": "attention.self.value",
+    "output": "attention.output.dense", "attention_norm": "attention.output.LayerNorm",
+    "feed_forward_in": "intermediate.dense", "feed_forward_out": "output.dense", "feed_forward_norm": "output.LayerNorm",
+}  # fmt: skip
 _DISTILBERT = {
-    "query": "attention.q_lin",
-    "key": "attention.k_lin",
-    "value": "attention.v_lin",
-    "output": "attention.out_lin",
-    "attention_norm": "sa_layer_norm",
-    "feed_forward_in": "ffn.lin1",
-    "feed_forward_out": "ffn.lin2",
-    "feed_forward_norm": "output_layer_norm",
-}
+    "query": "attention.q_lin", "key": "attention.k_lin", "value": "attention.v_lin",
+    "output": "attention.out_lin", "attention_norm": "sa_layer_norm",
+    "feed_forward_in": "ffn.lin1", "feed_forward_out": "ffn.lin2", "feed_forward_norm": "output_layer_norm",
+}  # fmt: skip
+
+_ROBERTA = Family("encoder.layer.", _BERT, {"type_vocab_size": 2, "pad_token_id": 1}, counts_from_padding=True)
 
 FAMILIES = {
-    "bert": Family("encoder.layer.", _BERT),
-    "distilbert": Family("transformer.layer.", _DISTILBERT),
-    "roberta": Family("encoder.layer.", _BERT, counts_from_padding=True),
-    "xlm-roberta": Family("encoder.layer.", _BERT, counts_from_padding=True),
+    "bert": Family("encoder.layer.", _BERT, {"type_vocab_size": 2}),
+    "distilbert": Family("transformer.layer.", _DISTILBERT, {}),
+    "roberta": _ROBERTA,
+    "xlm-roberta": _ROBERTA,
 }
 """Families by ``model_type`` of ``config.json``."""

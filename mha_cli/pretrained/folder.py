@@ -7,29 +7,29 @@ The folder is what the Hugging Face libraries write: ``config.json``, ``model.sa
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+import math
+from contextlib import ExitStack
 from dataclasses import dataclass
+from os.path import lexists
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from mha_cli.config.settings import Config, TextConfig
-from mha_cli.errors import MhaError, need, plural, printable, shown_path
-from mha_cli.pretrained.families import FAMILIES, WORDS, Architecture, Family
+from mha_cli.errors import MhaError, need, printable, shown_path
+from mha_cli.pretrained.families import FAMILIES, WORDS, Architecture, Family, Floats, unusable
 from mha_cli.text.pieces import MAX_TOKENIZER_BYTES, PieceTokenizer
 
 TOKENIZER = "tokenizer.json"
-MAX_JSON_BYTES = 4_000_000
-MAX_WEIGHT_BYTES = 1_000_000_000
-"""Bytes of the weights that are read, in the type of the file."""
+MAX_JSON_BYTES, MAX_WEIGHT_BYTES = 4_000_000, 1_200_000_000
+"""Bytes of other JSON, headers of safetensors included, and of the weights that are read, in the type of the file: those of XLM-R."""
 
-DTYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
-"""Types of weights that are read, by safetensors' names; bfloat16 as the upper half of a float32."""
+DTYPES = {"F32": 4, "F16": 2, "BF16": 2}
+"""Bytes of the types of weights that are read, by safetensors' names."""
 
-Floats = npt.NDArray[np.float32]
+PARTS_OF_A_FOLDER = "a pretrained encoder has config.json, model.safetensors and tokenizer.json"
+
 Pooling = Literal["mean", "max", "first"]
 
 
@@ -53,27 +53,29 @@ class PretrainedEncoder:
 
     def piece_tokenizer(self, settings: TextConfig) -> PieceTokenizer:
         """The tokenizer as a config cuts texts."""
-        return PieceTokenizer(self.tokenizer, settings.max_pieces or self.max_pieces, settings.truncation, TOKENIZER)
+        longest = settings.max_pieces or self.max_pieces
+        return PieceTokenizer(self.tokenizer, self.architecture.vocabulary_size, longest, settings.truncation, TOKENIZER)
 
 
 def read_pretrained(folder: Path) -> PretrainedEncoder:
     """Read a folder that may come from anywhere."""
     need("model.pretrained", "pretrained", "safetensors", "tokenizers")
     if not folder.is_dir():
-        raise MhaError(
-            f"model.pretrained: {shown_path(folder)} is no folder",
-            "give a folder with config.json, model.safetensors and tokenizer.json; mha downloads nothing",
-        )
+        raise MhaError(f"model.pretrained: {shown_path(folder)} is no folder", f"{PARTS_OF_A_FOLDER}; mha downloads nothing")
     transformer, pooling, longest = _sentence_transformers(folder)
-    described = _json(transformer / "config.json")
-    family = _family(described, transformer / "config.json")
-    architecture = family.architecture(described, shown_path(transformer / "config.json"))
-    path = transformer / "tokenizer.json"
-    tokenizer = _bytes(path if path.is_file() else folder / "tokenizer.json", MAX_TOKENIZER_BYTES)
-    num_pieces = PieceTokenizer(tokenizer, architecture.max_pieces, "head", shown_path(path)).num_pieces
-    if num_pieces > architecture.vocabulary_size:
-        rows = f"the encoder has {architecture.vocabulary_size:,} rows for pieces"
-        raise MhaError(f"{shown_path(path)}: {plural(num_pieces, 'piece')}, and {rows}", "the files belong to different encoders")
+    path = transformer / "config.json"
+    described = _json(path)
+    name = described.get("model_type")
+    if (family := FAMILIES.get(name) if isinstance(name, str) else None) is None:
+        found = printable(name) if isinstance(name, str) else "missing"
+        raise unusable(path, f"model_type is {found}", f"mha reads these families: {', '.join(FAMILIES)}")
+    architecture = family.architecture(described, path)
+    path = transformer / TOKENIZER if lexists(transformer / TOKENIZER) else folder / TOKENIZER
+    tokenizer = _bytes(path, MAX_TOKENIZER_BYTES)
+    padding_id = PieceTokenizer(tokenizer, architecture.vocabulary_size, architecture.max_pieces, "head", shown_path(path)).padding_id
+    if padding_id != architecture.padding_id:
+        theirs = f"its padding has the id {padding_id}, and pad_token_id of config.json is {architecture.padding_id}"
+        raise unusable(path, theirs, "the files belong to different encoders")
     weights = _weights(transformer, family, architecture)
     return PretrainedEncoder(architecture, pooling, min(longest, architecture.max_pieces), weights, tokenizer)
 
@@ -83,150 +85,130 @@ def with_pretrained(config: Config, encoder: PretrainedEncoder) -> Config:
     sizes, longest = encoder.architecture, encoder.max_pieces
     asked = config.text.max_pieces or longest
     if asked > sizes.max_pieces:
-        raise MhaError(
-            f"text.max_pieces={asked}: the encoder has {sizes.max_pieces} positions", f"take text.max_pieces={sizes.max_pieces} or less"
-        )
-    model = config.model.model_copy(
-        update={
-            "num_pieces": sizes.vocabulary_size,
-            "embed_dim": sizes.embed_dim,
-            "positions": "learned",
-            "num_blocks": sizes.num_blocks,
-            "num_heads": sizes.num_heads,
-            "feed_forward_dim": sizes.feed_forward_dim,
-            "activation": sizes.activation,
-            "normalization": "post",
-            "norm_epsilon": sizes.norm_epsilon,
-            "embedding_norm": True,
-            "pooling": config.model.pooling if "pooling" in config.model.model_fields_set else encoder.pooling,
-        }
-    )
+        most = sizes.max_pieces
+        raise MhaError(f"text.max_pieces={asked}: the encoder has {most} positions", f"take text.max_pieces={most} or less")
+    same = ("embed_dim", "num_blocks", "num_heads", "feed_forward_dim", "activation", "norm_epsilon")
+    decided = {name: getattr(sizes, name) for name in same} | {"num_pieces": sizes.vocabulary_size}
+    decided |= {"positions": "learned", "normalization": "post", "embedding_norm": True}
+    if "pooling" not in config.model.model_fields_set:
+        decided["pooling"] = encoder.pooling
+    model = config.model.model_copy(update=decided)
     return config.model_copy(update={"text": config.text.model_copy(update={"max_pieces": asked}), "model": model})
-
-
-def _family(described: dict[str, Any], path: Path) -> Family:
-    name = described.get("model_type")
-    if not isinstance(name, str) or name not in FAMILIES:
-        known = ", ".join(FAMILIES)
-        raise MhaError(f"{shown_path(path)}: model_type is {printable(json.dumps(name))}", f"mha reads these families: {known}")
-    return FAMILIES[name]
 
 
 def _sentence_transformers(folder: Path) -> tuple[Path, Pooling, int]:
     """The folder of the encoder itself, its pooling, and the longest text in pieces, as sentence-transformers describes them."""
     path = folder / "modules.json"
-    if not path.exists():
+    if not lexists(path):
         return folder, "mean", 1 << 30
     pooling: Pooling = "mean"
     modules, transformer = _json(path, list), folder
     for module in modules:
-        kind, place = (str(module.get(key, "")) if isinstance(module, dict) else "" for key in ("type", "path"))
+        if not isinstance(module, dict) or not all(isinstance(module.get(key), str) for key in ("type", "path")):
+            raise unusable(path, "has a module without type and path")
+        kind, place = module["type"].rpartition(".")[2], module["path"]
         if place and (Path(place).name != place or place == ".."):
-            raise MhaError(f"{shown_path(path)}: path {printable(place)} is no name of a folder beside it", "fetch the folder anew")
-        match kind.rpartition(".")[2]:
-            case "Transformer":
-                transformer = folder / place
-            case "Pooling":
-                pooling = _pooling(folder / place / "config.json")
-            case "Normalize":
-                pass  # a length of 1, for cosines; a classifier learns its own scale
-            case other:
-                raise MhaError(
-                    f"{shown_path(path)}: has a module {printable(other or kind)}", "mha reads Transformer, Pooling and Normalize"
-                )
+            raise unusable(path, f"path {printable(place)} is no name of a folder beside it")
+        if kind not in ("Transformer", "Pooling", "Normalize"):  # the last makes lengths 1; a classifier learns its own scale
+            raise unusable(path, f"has a module {printable(kind)}", "mha reads Transformer, Pooling and Normalize")
+        if kind == "Transformer":
+            transformer = folder / place
+        elif kind == "Pooling":
+            pooling = _pooling(folder / place / "config.json")
     path = transformer / "sentence_bert_config.json"
-    longest = _json(path).get("max_seq_length") if path.exists() else None
+    longest = _json(path).get("max_seq_length") if lexists(path) else None
     return transformer, pooling, longest if isinstance(longest, int) and longest > 2 else 1 << 30
 
 
 def _pooling(path: Path) -> Pooling:
-    described = _json(path)
     kinds: dict[str, Pooling] = {"mean_tokens": "mean", "max_tokens": "max", "cls_token": "first"}
-    chosen = [name.removeprefix("pooling_mode_") for name, on in described.items() if name.startswith("pooling_mode_") and on is True]
+    chosen = [name.removeprefix("pooling_mode_") for name, on in _json(path).items() if name.startswith("pooling_mode_") and on is True]
     if len(chosen) != 1 or chosen[0] not in kinds:
-        raise MhaError(
-            f"{shown_path(path)}: pools by {printable(' and '.join(chosen)) or 'nothing'}", f"mha pools by one of {', '.join(kinds)}"
-        )
+        raise unusable(path, f"pools by {printable(' and '.join(chosen)) or 'nothing'}", f"mha pools by one of {', '.join(kinds)}")
     return kinds[chosen[0]]
 
 
 def _weights(folder: Path, family: Family, architecture: Architecture) -> dict[str, Floats]:
-    with _tensors(folder) as (read, names):
-        prefix = next((name.removesuffix(WORDS) for name in names if name.endswith(WORDS)), "")
-        return family.weights(architecture, lambda name, shape: read(prefix + name, shape))
-
-
-@contextmanager
-def _tensors(folder: Path) -> Iterator[tuple[Callable[[str, tuple[int, ...]], Floats], list[str]]]:
-    """A function from a tensor's name and shape to its numbers, and the names of all tensors."""
     from safetensors import SafetensorError, safe_open
 
-    index = folder / "model.safetensors.index.json"
-    paths = [folder / "model.safetensors"]
-    if not paths[0].exists() and index.exists():
-        files = _json(index).get("weight_map")
-        if not isinstance(files, dict) or not all(isinstance(name, str) and Path(name).name == name for name in files.values()):
-            raise MhaError(f"{shown_path(index)}: weight_map names no files beside it", "fetch the folder anew")
-        paths = [folder / name for name in sorted(set(files.values()))]
-    if not paths[0].exists():
-        pickled = "; mha reads no pickles, which may run code" if (folder / "pytorch_model.bin").exists() else ""
-        raise MhaError(f"{shown_path(folder)}: has no model.safetensors{pickled}", "save the model with safe_serialization=True")
+    paths = _weight_files(folder)
     with ExitStack() as stack:
-        files = {}
+        tensors = {}
         for path in paths:
-            if path.stat().st_size > 2 * MAX_WEIGHT_BYTES:
-                raise MhaError(f"{shown_path(path)}: has {path.stat().st_size:,} bytes", "mha reads encoders of up to 1 GB")
+            with _open(path) as opened:
+                header = int.from_bytes(opened.read(8), "little")
+            if header > MAX_JSON_BYTES:
+                raise unusable(path, f"claims a header of {header:,} bytes")
             try:
                 file = stack.enter_context(safe_open(path, "numpy"))
             except (SafetensorError, OSError) as error:
-                raise MhaError(f"{shown_path(path)}: {printable(str(error), 200)}", "fetch the file anew") from None
-            files |= dict.fromkeys(file.keys(), (path, file))
+                reason = printable(str(error).removeprefix("Error while deserializing header: "), 200)
+                raise unusable(path, f"is damaged, or no safetensors file ({reason})") from None
+            for name in file.keys():  # noqa: SIM118, it is no dictionary
+                tensors[name.replace("Norm.gamma", "Norm.weight").replace("Norm.beta", "Norm.bias")] = (path, file, name)
+        prefix = next((name.removesuffix(WORDS) for name in tensors if name.endswith(WORDS)), "")
         left = MAX_WEIGHT_BYTES
 
         def read(name: str, shape: tuple[int, ...]) -> Floats:
             nonlocal left
-            if name not in files:
-                raise MhaError(f"{shown_path(paths[0])}: has no tensor {printable(name)}", "config.json describes another encoder")
-            path, file = files[name]
-            part = file.get_slice(name)
+            if prefix + name not in tensors:
+                raise unusable(paths[0], f"has no tensor {printable(prefix + name)}", "config.json describes another encoder")
+            path, file, theirs = tensors[prefix + name]
+            part, shown = file.get_slice(theirs), printable(theirs)
             dtype, found = part.get_dtype(), tuple(part.get_shape())
             if found != shape:
-                raise MhaError(
-                    f"{shown_path(path)}: {printable(name)} has the shape {found}; config.json implies {shape}", "fetch the folder anew"
-                )
+                raise unusable(path, f"{shown} has the shape {found}; config.json implies {shape}")
             if dtype not in DTYPES:
-                raise MhaError(
-                    f"{shown_path(path)}: {printable(name)} is of type {printable(str(dtype))}", f"mha reads {', '.join(DTYPES)}"
-                )
-            left -= np.dtype(DTYPES[dtype]).itemsize * int(np.prod(shape))
+                raise unusable(path, f"{shown} is of type {printable(str(dtype))}", f"mha reads {', '.join(DTYPES)}")
+            left -= DTYPES[dtype] * math.prod(shape)
             if left < 0:
-                raise MhaError(f"{shown_path(path)}: more than {MAX_WEIGHT_BYTES:,} bytes of weights", "take a smaller encoder")
-            numbers = np.array(file.get_tensor(name), np.float32)
-            if not np.isfinite(numbers).all():
-                raise MhaError(f"{shown_path(path)}: {printable(name)} holds NaN or infinite numbers", "fetch the folder anew")
+                raise unusable(path, f"more than {MAX_WEIGHT_BYTES:,} bytes of weights", "take a smaller encoder")
+            numbers = np.array(file.get_tensor(theirs), np.float32)
+            if not -1e30 < numbers.min() <= numbers.max() < 1e30:  # sums of larger ones overflow
+                raise unusable(path, f"{shown} holds NaN or numbers that are too large")
             return numbers
 
-        yield read, list(files)
+        return family.weights(architecture, read)
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    """The file of the weights, or those that its index lists."""
+    path, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    if not lexists(path) and lexists(index):
+        listed = _json(index).get("weight_map")
+        names = set(filter(lambda name: isinstance(name, str), listed.values())) if isinstance(listed, dict) else set()
+        if not names or any(Path(name).name != name for name in names):
+            raise unusable(index, "weight_map names no files beside it")
+        return [folder / name for name in sorted(names)]
+    if not lexists(path) and lexists(folder / "pytorch_model.bin"):
+        pickled = "has pytorch_model.bin and no model.safetensors; mha reads no pickles, which may run code"
+        raise unusable(folder, pickled, "save the model anew with save_pretrained of transformers")
+    return [path]
 
 
 def _json(path: Path, kind: type = dict) -> Any:
     try:
         found = json.loads(_bytes(path, MAX_JSON_BYTES))
     except (ValueError, RecursionError) as error:
-        raise MhaError(f"{shown_path(path)}: is not valid JSON: {printable(str(error))}", "fetch the file anew") from None
+        raise unusable(path, f"is not valid JSON: {printable(str(error))}") from None
     if not isinstance(found, kind):
-        raise MhaError(f"{shown_path(path)}: holds no JSON {'object' if kind is dict else 'array'}", "fetch the file anew")
+        raise unusable(path, f"holds no JSON {'object' if kind is dict else 'array'}")
     return found
 
 
 def _bytes(path: Path, limit: int) -> bytes:
-    try:
-        with path.open("rb") as file:
-            data = file.read(limit + 1)
-    except OSError as error:
-        raise MhaError(
-            f"{shown_path(path)}: {error.strerror}", "a pretrained encoder has config.json, model.safetensors and tokenizer.json"
-        ) from None
+    with _open(path) as file:
+        data = file.read(limit + 1)
     if len(data) > limit:
-        raise MhaError(f"{shown_path(path)}: has more than {limit:,} bytes", "mha reads none that large")
+        raise unusable(path, f"has more than {limit:,} bytes", "mha reads none that large")
     return data
+
+
+def _open(path: Path) -> BinaryIO:
+    """A regular file, open for reading; it waits for nothing, whatever lies there."""
+    try:
+        if not path.is_file():
+            raise OSError(0, "is not a file" if path.exists() else "no such file")
+        return path.open("rb")
+    except (OSError, ValueError) as error:
+        raise unusable(path, getattr(error, "strerror", str(error)), PARTS_OF_A_FOLDER) from None

@@ -1,22 +1,34 @@
 """Text to the pieces that a pretrained encoder was trained on, by the Hugging Face library ``tokenizers``.
 
-``tokenizer.json`` comes from outside. Its parts are looked at before the library builds them: only those of the families that we
-read, and no regular expression, which could take for ever, but the one of XLM-R.
+``tokenizer.json`` comes from outside, and the library sees only what was checked: parts of the families that we read, no regular
+expression, which could take for ever, but that of XLM-R, and nothing that takes much memory, lengthens texts or lets the library panic.
 """
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.errors import MhaError, printable
+from mha_cli.errors import MhaError, plural, printable
 from mha_cli.text.vocabulary import kept_slices
 
-MAX_TOKENIZER_BYTES = 40_000_000
+MAX_TOKENIZER_BYTES, MAX_VALUES = 40_000_000, 2_000_000
+"""Bytes of ``tokenizer.json`` and values in it, of which each takes memory; multilingual encoders have up to a million."""
+
+MAX_PIECE, MAX_PIECES_BYTES = 500, 4_000_000
+"""Characters of a piece, and bytes of all, of which Unigram makes a tree that takes 250 times their memory."""
+
+MAX_WORD, MAX_PREFIX = 1_000, 16
+"""Characters of a word that WordPiece cuts, in time that grows with their square, and of what begins a piece inside a word."""
+
+MAX_PARTS, MAX_ADDED_CHARACTERS, MAX_REPLACEMENT_BYTES = 10, 200_000, 64
 
 PARTS = {
     "normalizer": {
@@ -24,14 +36,15 @@ PARTS = {
     },
     "pre_tokenizer": {"BertPreTokenizer", "ByteLevel", "Metaspace", "Sequence", "Whitespace", "WhitespaceSplit"},
     "model": {"BPE", "Unigram", "WordPiece"},
-    "post_processor": {"BertProcessing", "ByteLevel", "RobertaProcessing", "TemplateProcessing"},
+    "post_processor": {"BertProcessing", "RobertaProcessing", "TemplateProcessing"},
 }  # fmt: skip
 """Parts of a tokenizer that may be there, by their types."""
 
-PATTERNS = (" {2,}",)
-"""Regular expressions that may be there."""
+PATTERN = " {2,}"
+"""The only regular expression that may be there."""
 
-PADDING_NAMES = ("[PAD]", "<pad>")
+PADDING_NAMES, RARE = ("[PAD]", "<pad>"), "\N{UGARITIC LETTER ALPA}"
+ANEW, ANOTHER = "fetch the file anew", "take another encoder"
 
 
 class PieceTokenizer:
@@ -39,98 +52,184 @@ class PieceTokenizer:
 
     Args:
         description: bytes of ``tokenizer.json``.
+        num_rows: rows of the encoder's table; every id is below.
         max_pieces: longest result, the two special pieces included.
         truncation: part of a longer text that is kept, see ``kept_slices``.
         name: file that it comes from, for messages.
+
+    Attributes:
+        padding_id: id of the padding in the file.
     """
 
-    def __init__(self, description: bytes, max_pieces: int, truncation: str, name: str) -> None:
+    def __init__(self, description: bytes, num_rows: int, max_pieces: int, truncation: str, name: str) -> None:
         from tokenizers import Tokenizer
 
-        _refuse_unknown_parts(description, name)
-        try:
-            self._tokenizer = Tokenizer.from_buffer(description)
-            self._tokenizer.no_truncation()
-            self._tokenizer.no_padding()
-            self._ends = self._tokenizer.encode("").ids
-        except BaseException as error:  # its panics are no Exception
-            if isinstance(error, KeyboardInterrupt | SystemExit):
-                raise
-            raise MhaError(f"{name}: {printable(str(error), 200)}", "fetch the file anew") from None
-        if len(self._ends) != 2:
-            raise MhaError(
-                f"{name}: a text gets {len(self._ends)} special pieces", "mha reads encoders that begin and end it with one each"
-            )
-        self._padding_id = next(filter(None, map(self._tokenizer.token_to_id, PADDING_NAMES)), 0)
+        os.environ["TOKENIZERS_PARALLELISM"] = "false"  # its threads would not survive a fork; we have processes of our own
+        self._name = name
+        checked, self._ends = _checked(description, name)
+        with self._library():
+            self._tokenizer = Tokenizer.from_buffer(checked)
+            self._tokenizer.encode(RARE)  # which shows whether there is an unknown piece
+            ids = [*self._tokenizer.get_vocab(with_added_tokens=True).values(), *self._ends]
+        if min(ids) < 0 or max(ids) >= num_rows:
+            found = f"has pieces with the ids {min(ids)} to {max(ids)}, and the encoder has {plural(num_rows, 'piece')}"
+            raise MhaError(f"{name}: {found}", "the files belong to different encoders")
+        self.padding_id: int = next(filter(None, map(self._tokenizer.token_to_id, PADDING_NAMES)), 0)
         self._max_pieces, self._truncation = max_pieces, truncation
-
-    @property
-    def num_pieces(self) -> int:
-        """Ids that there may be: one more than the largest."""
-        return 1 + max(self._tokenizer.get_vocab(with_added_tokens=True).values(), default=0)
 
     def ids(self, text: str) -> npt.NDArray[np.int32]:
         """The ids of a text's pieces, (L,), at most ``max_pieces``."""
-        return self.ids_of_texts([text])[0]
-
-    def ids_of_texts(self, texts: list[str]) -> list[npt.NDArray[np.int32]]:
-        """The same for several texts, in several threads."""
-        encoded = self._tokenizer.encode_batch_fast(list(map(_writable, texts)), add_special_tokens=False)
-        return [self._framed(one.ids) for one in encoded]
+        with self._library():
+            [encoded] = self._tokenizer.encode_batch_fast([_writable(text)], add_special_tokens=False)
+        begin, end = self._ends
+        return self._swapped(np.array([begin, *self._kept(encoded.ids), end], np.int32))
 
     def pieces(self, text: str) -> list[str]:
         """The pieces themselves, one for every id of ``ids``."""
-        return [self._tokenizer.id_to_token(piece_id) for piece_id in self._swapped(self.ids(text)).tolist()]
+        return [self._tokenizer.id_to_token(piece_id) or "" for piece_id in self._swapped(self.ids(text)).tolist()]
 
     def words_of_pieces(self, words: Sequence[str]) -> list[int | None]:
         """For every piece of the words with spaces between, the number of its word; None for the two special pieces."""
         ends = np.cumsum([len(word) + 1 for word in words])
-        encoded = self._tokenizer.encode(_writable(" ".join(words)), add_special_tokens=False)
-        found = [int(np.searchsorted(ends, max(start, stop - 1), side="right")) for start, stop in encoded.offsets]
-        first, second = kept_slices(len(found), self._max_pieces - 2, self._truncation)
-        return [None, *found[first], *found[second], None]
+        with self._library():
+            offsets = self._tokenizer.encode(_writable(" ".join(words)), add_special_tokens=False).offsets
+        found = [int(np.searchsorted(ends, max(start, stop - 1), side="right")) for start, stop in offsets]
+        return [None, *self._kept(found), None]
 
-    def _framed(self, ids: list[int]) -> npt.NDArray[np.int32]:
-        first, second = kept_slices(len(ids), self._max_pieces - 2, self._truncation)
-        begin, end = self._ends
-        return self._swapped(np.array([begin, *ids[first], *ids[second], end], np.int32))
+    def _kept(self, items: list[int]) -> list[int]:
+        first, second = kept_slices(len(items), self._max_pieces - 2, self._truncation)
+        return [*items[first], *items[second]]
 
     def _swapped(self, ids: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
         """The ids with those of the padding and of id 0 changed over."""
-        if self._padding_id:
-            ids = np.where(ids == self._padding_id, 0, np.where(ids == 0, self._padding_id, ids)).astype(np.int32)
+        if self.padding_id:
+            ids = np.where(ids == self.padding_id, 0, np.where(ids == 0, self.padding_id, ids)).astype(np.int32)
         return ids
+
+    @contextmanager
+    def _library(self) -> Iterator[None]:
+        """What the library says of a tokenizer that it cannot build or use, in one line."""
+        try:
+            yield
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # its panics are no Exception
+            reason = printable(str(error).removeprefix("Cannot instantiate Tokenizer from buffer: "), 200)
+            raise MhaError(f"{self._name}: cannot be used: {reason}", ANEW) from None
 
 
 def _writable(text: str) -> str:
     """The text with a question mark for each half of a surrogate pair, which the library does not take."""
-    return text.encode("utf-8", "replace").decode()
+    return text.encode(errors="replace").decode()
 
 
-def _refuse_unknown_parts(description: bytes, name: str) -> None:
+def _checked(description: bytes, name: str) -> tuple[bytes, tuple[int, ...]]:
+    """The parts of a ``tokenizer.json`` that the library is to build, as JSON, and the ids that begin and end a text; all is checked."""
+
+    def require(holds: bool, problem: str, hint: str = ANOTHER) -> None:
+        if not holds:
+            raise MhaError(f"{name}: {problem}", hint)
+
+    require(sum(map(description.count, b"[{,")) <= MAX_VALUES, f"has more than {MAX_VALUES:,} values")
     try:
         parts: Any = json.loads(description)
     except (ValueError, RecursionError) as error:
-        raise MhaError(f"{name}: is not valid JSON: {printable(str(error))}", "fetch the file anew") from None
-    if not isinstance(parts, dict):
-        raise MhaError(f"{name}: holds no JSON object", "fetch the file anew")
+        raise MhaError(f"{name}: is not valid JSON: {printable(str(error))}", ANEW) from None
+    require(isinstance(parts, dict) and isinstance(parts.get("model"), dict), "has no model", ANEW)
     for kind, known in PARTS.items():
-        for part in _nested(parts.get(kind)):
-            if part.get("type") not in known:
-                found = printable(str(part.get("type")))
-                raise MhaError(f"{name}: {kind} is {found}", f"mha reads {', '.join(sorted(known))}")
-            pattern = part.get("pattern")
-            if isinstance(pattern, dict) and "Regex" in pattern and pattern["Regex"] not in PATTERNS:
-                raise MhaError(
-                    f"{name}: {kind} has the regular expression {printable(str(pattern['Regex']))}", "mha runs none of unknown cost"
-                )
+        nested = _nested(parts.get(kind))
+        require(len(nested) <= MAX_PARTS, f"{kind} has more than {MAX_PARTS} parts")
+        types = [_text(part.get("type")) for part in nested]
+        for part, found in zip(nested, types, strict=True):
+            require(found in known, f"{kind} is {printable(found) or 'without a type'}", f"mha reads {', '.join(sorted(known))}")
+            problem = _problem(part)
+            require(not problem, f"{kind} {found} {problem}")
+        require(types.count("Precompiled") <= 1, f"{kind} has Precompiled twice")
+    added = parts.get("added_tokens") or []
+    require(isinstance(added, list) and all(isinstance(token, dict) for token in added), "added_tokens is no list of objects", ANEW)
+    require(sum(len(_text(token.get("content"))) for token in added) <= MAX_ADDED_CHARACTERS, "added_tokens are too long")
+    ends = _ends(parts.get("post_processor"))
+    require(ends != (), "does not put one special piece before a text and one after it")
+    built = {"version": "1.0", "added_tokens": added, **{kind: parts.get(kind) for kind in PARTS}, "post_processor": None}
+    try:
+        return json.dumps(built, allow_nan=False).encode(), ends
+    except (ValueError, RecursionError) as error:
+        raise MhaError(f"{name}: {printable(str(error))}", ANEW) from None
+
+
+def _ends(part: Any) -> tuple[int, ...]:
+    """The two ids that a post-processor puts before a text and after it; nothing if it does something else."""
+    match part:
+        case {"type": "BertProcessing" | "RobertaProcessing", "cls": [_, int(begin)], "sep": [_, int(end)]}:
+            return begin, end
+        case {"type": "TemplateProcessing", "single": [{"SpecialToken": first}, {"Sequence": _}, {"SpecialToken": last}], **rest}:
+            match [rest.get("special_tokens"), first, last]:
+                case [dict(known), {"id": str(first_name)}, {"id": str(last_name)}]:
+                    match [known.get(first_name), known.get(last_name)]:
+                        case [{"ids": [int(begin)]}, {"ids": [int(end)]}]:
+                            return begin, end
+    return ()
 
 
 def _nested(part: Any) -> list[dict[str, Any]]:
-    """A part and those in it, a sequence's."""
-    if not isinstance(part, dict):
-        return []
-    inner = [
-        item for key in ("normalizers", "pretokenizers", "processors") for item in part.get(key) or () if isinstance(part.get(key), list)
-    ]
-    return [part, *(found for item in inner for found in _nested(item))]
+    """A part and those in it, a sequence's; not many more than may be there."""
+    found = [part] if isinstance(part, dict) else []
+    for each in found:
+        for key in ("normalizers", "pretokenizers", "processors"):
+            inner = each.get(key)
+            if isinstance(inner, list) and len(found) <= MAX_PARTS:
+                found += [item for item in inner if isinstance(item, dict)]
+    return found
+
+
+def _problem(part: dict[str, Any]) -> str:
+    """Why a part of a known type is refused; empty if it is not."""
+    match part:
+        case {"type": "Replace", "pattern": {"Regex": regex}} if regex != PATTERN:
+            return f"has the regular expression {printable(_text(regex))}"
+        case {"type": "Replace", "pattern": {"Regex": str(text)} | {"String": str(text)}, "content": str(content)} if len(content) < 2:
+            return "" if text else "replaces an empty text"
+        case {"type": "Replace"}:
+            return "puts more than one character in place of a text"
+        case {"type": "Precompiled"}:
+            return _problem_of_characters(part.get("precompiled_charsmap"))
+        case {"type": "Unigram", "vocab": list(vocabulary)}:
+            pieces = [_text(pair[0]) for pair in vocabulary if isinstance(pair, list) and pair]
+            if max(map(len, pieces), default=0) > MAX_PIECE or len("".join(pieces).encode(errors="replace")) > MAX_PIECES_BYTES:
+                return f"has pieces of more than {MAX_PIECE} characters, or more than {MAX_PIECES_BYTES:,} bytes of them"
+        case {"type": "BPE"}:
+            for key in ("dropout", "continuing_subword_prefix", "end_of_word_suffix"):
+                if part.get(key):
+                    return f"has a {key}"
+        case {"type": "WordPiece"}:
+            longest, prefix = part.get("max_input_chars_per_word"), _text(part.get("continuing_subword_prefix"))
+            if not isinstance(longest, int) or longest > MAX_WORD or len(prefix) > MAX_PREFIX:
+                return f"cuts words of more than {MAX_WORD:,} characters, or has a prefix of more than {MAX_PREFIX}"
+    return ""
+
+
+def _problem_of_characters(charsmap: Any) -> str:
+    """Why a table of characters and what stands for them is refused; empty if it is not.
+
+    It is a tree of bytes in an array of units (Darts-clone), whose children are anywhere in 256 units, and texts that leaves point to.
+    """
+    try:
+        table = base64.b64decode(charsmap, validate=True)
+        size = int.from_bytes(table[:4], "little")
+        units, texts = np.frombuffer(table[4 : 4 + size], "<u4").astype(np.int64), table[4 + size :]
+        texts.decode()
+        children = np.arange(len(units)) ^ (units >> 10 << (units >> 6 & 8))
+        nodes = (units < 1 << 31) | (np.arange(len(units)) == 0)
+        leaves = units[children[nodes & (units >> 8 & 1 == 1)]] & 0x7FFFFFFF
+        begins = np.append(np.frombuffer(texts, np.uint8) & 0xC0 != 0x80, True)
+        whole = size == 4 * len(units) and (children[nodes] | 255).max() < len(units) and begins[leaves].all()
+    except (TypeError, ValueError, IndexError):
+        whole = False
+    if not whole:
+        return "is damaged (precompiled_charsmap)"
+    longest = max(map(len, texts.split(b"\0")))
+    return f"puts {longest:,} bytes in place of a character" if longest > MAX_REPLACEMENT_BYTES else ""
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

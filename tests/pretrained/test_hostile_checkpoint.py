@@ -1,0 +1,128 @@
+"""Checkpoints with a pretrained encoder: they come back as they were, and one whose tokenizer or settings lie is refused in one line."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
+from mha_cli.runtime.classifier import Classifier
+from tests.checkpoints import described, members_of, rewrite, small_checkpoint_file, write_archive
+from tests.cli.command import run_here
+from tests.pretrained.tiny import FAMILIES, SENTENCES, tiny_checkpoint, tiny_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Spoil = Callable[[Path], object]
+
+TOKENIZER = "tokenizer.json"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of a tiny BERT. Not to be written to."""
+    folder = tmp_path_factory.mktemp("whole")
+    write_checkpoint(folder / "a.keras", tiny_checkpoint(tiny_folder(folder / "encoder", "bert")))
+    return folder / "a.keras"
+
+
+def tokenizer(**changes: Any) -> Spoil:
+    """Another ``tokenizer.json`` inside; what does not stand here stays."""
+    return lambda path: rewrite(path, {TOKENIZER: json.dumps(json.loads(members_of(path)[TOKENIZER]) | changes).encode()})
+
+
+def settings(section: str, **changes: Any) -> Spoil:
+    """Other settings inside."""
+
+    def write(path: Path) -> None:
+        config = json.loads(members_of(path)["mha.json"])["config"]
+        config[section] |= changes
+        rewrite(path, config=config)
+
+    return write
+
+
+def without_tokenizer(path: Path) -> None:
+    members = members_of(path)
+    sums = json.loads(members["mha.json"])["sha256"]
+    del members[TOKENIZER], sums[TOKENIZER]
+    write_archive(path, described(members, sha256=sums))
+
+
+def plain_with_tokenizer(path: Path) -> None:
+    data = members_of(path)[TOKENIZER]
+    rewrite(small_checkpoint_file(path), {TOKENIZER: data})
+
+
+REGEX = {"type": "Replace", "pattern": {"Regex": "(a*)*b"}, "content": "c"}
+VOCABULARY = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3}
+WORDPIECE = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100}
+
+HOSTILE: dict[str, tuple[str, Spoil]] = {
+    "a regular expression": ("a.keras: tokenizer.json: normalizer Replace has the regular expression", tokenizer(normalizer=REGEX)),
+    "an id beyond the table": (
+        "has pieces with the ids 0 to 151, and the encoder has 151 pieces",
+        tokenizer(model=WORDPIECE | {"vocab": VOCABULARY | {"film": 151}}),
+    ),
+    "no unknown piece": ("cannot be used: … Missing [UNK]", tokenizer(model=WORDPIECE | {"vocab": {"[CLS]": 2, "[SEP]": 3}})),
+    "special pieces beyond the table": (
+        "has pieces with the ids 0 to 999",
+        tokenizer(post_processor={"type": "BertProcessing", "cls": ["[CLS]", 2], "sep": ["[SEP]", 999]}),
+    ),
+    "a negative special piece": (
+        "has pieces with the ids -7 to 150",
+        tokenizer(post_processor={"type": "BertProcessing", "cls": ["[CLS]", -7], "sep": ["[SEP]", 3]}),
+    ),
+    "no JSON": ("tokenizer.json: is not valid JSON", lambda path: rewrite(path, {TOKENIZER: b"{"})),
+    "41 MB": ("tokenizer.json has 41,000,000 bytes", lambda path: rewrite(path, {TOKENIZER: bytes(41_000_000)})),
+    "many values": ("has more than 2,000,000 values", lambda path: rewrite(path, {TOKENIZER: b"[[]" + b",[]" * 1_100_000 + b"]"})),
+    "characters that panic": (
+        "normalizer Precompiled is damaged",
+        tokenizer(normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA"}),
+    ),
+    "another checksum": ("", lambda path: write_archive(path, members_of(path) | {TOKENIZER: b"{}"})),
+    "no tokenizer": ("its settings and tokenizer.json do not go together", without_tokenizer),
+    "a tokenizer that nothing reads": ("its settings and tokenizer.json do not go together", plain_with_tokenizer),
+    "no pieces": ("", settings("model", num_pieces=0)),
+    "more pieces": ("", settings("model", num_pieces=1_999_999)),
+    "fewer pieces": ("", settings("model", num_pieces=7)),
+    "too many pieces": ("num_pieces", settings("model", num_pieces=1 << 40)),
+    "no folder": ("num_pieces=151 goes with a pretrained encoder", settings("model", pretrained=None)),
+    "more positions": ("", settings("text", max_pieces=99_999)),
+    "two positions": ("max_pieces", settings("text", max_pieces=2)),
+    "another width": ("", settings("model", embed_dim=24)),
+    "another pooling": ("pooling", settings("model", pooling="last")),
+    "an epsilon of zero": ("norm_epsilon", settings("model", norm_epsilon=0)),
+    "no norm": ("", settings("model", embedding_norm=False)),
+}
+
+
+@pytest.mark.parametrize(("message", "spoil"), HOSTILE.values(), ids=HOSTILE.keys())
+def test_is_refused_in_one_line(message: str, spoil: Spoil, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.keras"
+    path.write_bytes(whole.read_bytes())
+    spoil(path)
+    done = run_here("predict", "the film", "-c", "a.keras", cwd=tmp_path, monkeypatch=monkeypatch)
+    assert (done.code, done.stdout) == (2, "")
+    assert re.search(".*".join(map(re.escape, message.split("…"))), done.stderr)
+    assert done.stderr.startswith("error: a.keras: ")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_comes_back_as_it_was(family: str, small: bool, tmp_path: Path) -> None:
+    checkpoint = tiny_checkpoint(tiny_folder(tmp_path / "encoder", family))
+    write_checkpoint(tmp_path / "a.keras", checkpoint, small)
+    read = read_checkpoint(tmp_path / "a.keras")
+    assert read.tokenizer == checkpoint.tokenizer
+    assert read.config == checkpoint.config
+    first, second = (Classifier(one).predict([*SENTENCES, "", "a" * 5_000, "film " * 999]) for one in (checkpoint, read))
+    for ours, theirs in zip(first, second, strict=True):
+        np.testing.assert_allclose(list(ours.probabilities.values()), list(theirs.probabilities.values()), atol=0.3 if small else 0)

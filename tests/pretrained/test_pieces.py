@@ -1,0 +1,122 @@
+"""Texts become the pieces that ``transformers`` cuts, between special ones, cut to length."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mha_cli.text.pieces import PieceTokenizer
+from tests.pretrained.tiny import FAMILIES, SENTENCES, tiny_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FRAGMENTS = [
+    *" ".join(SENTENCES).split(),
+    "[PAD]",
+    "[CLS]",
+    "<s>",
+    "<pad>",
+    "<mask>",
+    "##s",
+    "\u3000",
+    "\n\t",
+    "  ",
+    "e\u0301",
+    "ﷺ",
+    "\0",
+    "🦆",
+    "a" * 150,
+]
+TEXTS = st.one_of(st.text(max_size=60), st.lists(st.sampled_from(FRAGMENTS), max_size=12).map(" ".join))
+TEXT = " ".join(SENTENCES)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return {family: tiny_folder(tmp_path_factory.mktemp(family), family) for family in FAMILIES}
+
+
+@pytest.fixture(scope="module")
+def their_ids(folders: dict[str, Path]) -> Callable[[str, str], list[int]]:
+    """A function from a family and a text to the ids of ``transformers``; its class for XLM-R leaves the folder's normalizer out."""
+    transformers = pytest.importorskip("transformers")
+    found: dict[str, Any] = {}
+    for family, folder in folders.items():
+        if family == "xlm-roberta":
+            found[family] = transformers.PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
+        else:
+            found[family] = transformers.AutoTokenizer.from_pretrained(folder)
+    return lambda family, text: list(found[family](text)["input_ids"])
+
+
+def tokenizer_of(folder: Path, max_pieces: int = 1_000, truncation: str = "head") -> PieceTokenizer:
+    return PieceTokenizer((folder / "tokenizer.json").read_bytes(), 1_000_000, max_pieces, truncation, "tokenizer.json")
+
+
+def swapped(ids: list[int], padding_id: int) -> list[int]:
+    return [{padding_id: 0, 0: padding_id}.get(piece_id, piece_id) for piece_id in ids]
+
+
+@pytest.mark.extras
+@pytest.mark.parametrize("family", FAMILIES)
+def test_ids_equal_transformers(family: str, folders: dict[str, Path], their_ids: Callable[[str, str], list[int]]) -> None:
+    tokenizer = tokenizer_of(folders[family])
+    assert tokenizer.padding_id == (1 if "roberta" in family else 0)
+
+    @given(TEXTS)
+    @settings(max_examples=200)
+    def check(text: str) -> None:
+        assert tokenizer.ids(text).tolist() == swapped(their_ids(family, text), tokenizer.padding_id)
+
+    check()
+
+
+@pytest.mark.minilm
+def test_ids_of_minilm_equal_transformers() -> None:
+    folder = Path(os.environ["MHA_MINILM"])
+    theirs = pytest.importorskip("transformers").AutoTokenizer.from_pretrained(folder)
+    tokenizer = tokenizer_of(folder)
+
+    @given(TEXTS)
+    @settings(max_examples=500)
+    def check(text: str) -> None:
+        assert tokenizer.ids(text).tolist() == theirs(text)["input_ids"]
+
+    check()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_part_that_truncation_keeps(family: str, folders: dict[str, Path]) -> None:
+    begin, *inner, end = tokenizer_of(folders[family]).ids(TEXT).tolist()
+    assert len(inner) > 40
+    for most in (3, 4, 7, 12, len(inner) + 1, len(inner) + 2, len(inner) + 9):
+        room, half = most - 2, (most - 2) // 2
+        expected = {"head": inner[:room], "tail": inner[-room:], "head_and_tail": [*inner[: room - half], *inner[len(inner) - half :]]}
+        if room >= len(inner):
+            expected = dict.fromkeys(expected, inner)
+        for truncation, kept in expected.items():
+            ids = tokenizer_of(folders[family], most, truncation).ids(TEXT)
+            assert ids.dtype == np.int32
+            assert ids.tolist() == [begin, *kept, end]
+            assert len(tokenizer_of(folders[family], most, truncation).words_of_pieces(TEXT.split())) == len(ids)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_pieces_are_named_and_padding_is_nobodys(family: str, folders: dict[str, Path]) -> None:
+    tokenizer = tokenizer_of(folders[family])
+    pieces = tokenizer.pieces("the film")
+    assert (pieces[0], pieces[-1]) == (("<s>", "</s>") if "roberta" in family else ("[CLS]", "[SEP]"))
+    assert 0 not in tokenizer.ids(TEXT)
+    assert len(tokenizer.ids("")) == 2
+
+
+def test_half_a_surrogate_pair_is_a_question_mark(folders: dict[str, Path]) -> None:
+    tokenizer = tokenizer_of(folders["bert"])
+    assert tokenizer.ids("film \ud83e").tolist() == tokenizer.ids("film ?").tolist()
