@@ -232,6 +232,7 @@ def description(original: Original, rng: random.Random) -> Made:
     for value in ({"positive": 0}, {"positive": 1, "negative": rng.random()}):
         yield f"thresholds {value}", sealed(members, thresholds=value), replace(same, thresholds=value)
     yield "an entry too many", sealed(members, nonsense=1), same
+    yield "a tokenizer", sealed(members | {"tokenizer.json": b"{}"}), "its settings and tokenizer.json do not go together"
     for name, most in (("mha.json", 1_000_000), ("metadata.json", 4_000_000), ("config.json", 4_000_000)):
         for size, right in ((most, same), (most + 1, rf"{re.escape(name)} has {most + 1:,} bytes; at most {most:,} belong there")):
             large = members | {name: members[name].ljust(size)}
