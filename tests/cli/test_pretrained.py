@@ -1,0 +1,110 @@
+"""A pretrained encoder from its folder to every command; encoders with random weights, since what they answer does not count."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from mha_cli.checkpoint.file import read_checkpoint
+from mha_cli.config.loading import load_config
+from tests.cli.command import refusal, run_here, step_by_step
+from tests.pretrained.tiny import tiny_folder
+
+if TYPE_CHECKING:
+    from tests.cli.command import Mha
+
+pytestmark = pytest.mark.extras
+pytest.importorskip("tokenizers")
+pytest.importorskip("safetensors")
+
+ROWS = "".join(f"the film {number} was dreadful,bad\nthe film {number} was superb,good\n" for number in range(40))
+TRAIN = ("train", "--config", "pretrained", "--set", "data.train=texts.csv", "--set", "model.pretrained=encoder", "--set", "training.epochs=2")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with texts, an encoder, and two runs: ``frozen`` and ``tuned``. Not to be written to."""
+    cwd = tmp_path_factory.mktemp("pretrained")
+    (cwd / "texts.csv").write_text("text,label\n" + ROWS)
+    tiny_folder(cwd / "encoder", "bert")
+    with pytest.MonkeyPatch.context() as monkeypatch, step_by_step():
+        for output, blocks in (("frozen", "0"), ("tuned", "1")):
+            result = run_here(*TRAIN, "--set", f"training.trainable_blocks={blocks}", "--output", output, cwd=cwd, monkeypatch=monkeypatch)
+            assert result.code == 0, result.stderr
+    return cwd
+
+
+@pytest.fixture
+def mha(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mha:
+    """``mha ARGS`` in a copy of that folder, without the encoder: a checkpoint needs none."""
+    cwd = shutil.copytree(trained, tmp_path / "copy", ignore=shutil.ignore_patterns("encoder"))
+    return lambda *args, **options: run_here(*args, cwd=cwd, monkeypatch=monkeypatch, **options)
+
+
+def test_a_frozen_encoder_keeps_its_weights_and_a_tuned_one_changes_the_last_block_only(trained: Path) -> None:
+    frozen, tuned = (read_checkpoint(trained / run / "checkpoint.keras").weights for run in ("frozen", "tuned"))
+    changed = {path for path in frozen if not np.array_equal(frozen[path], tuned[path])}
+    assert {path.partition("/")[0] for path in changed} == {"encoder_1", "classifier"}
+    assert load_config(trained / "tuned" / "config.yaml").training.trainable_blocks == 1
+
+
+@pytest.mark.parametrize("run", ["frozen", "tuned"])
+def test_answers_are_right_and_those_of_the_evaluation(run: str, mha: Mha) -> None:
+    answers = mha("predict", "--checkpoint", run, "the film 7 was superb", "the film 8 was dreadful")
+    assert [line.split("\t")[0] for line in answers.stdout.splitlines()] == ["good", "bad"]
+    figures = json.loads(mha("evaluate", run, "--split", "validation", "--json").stdout)
+    assert figures["accuracy"] == 1.0
+
+
+def test_attention_is_between_pieces_and_explanations_are_of_words(mha: Mha) -> None:
+    seen = json.loads(mha("attention", "the film was superb", "--checkpoint", "tuned", "--json").stdout)
+    assert (seen["words"][0], seen["words"][-1]) == ("[CLS]", "[SEP]")
+    np.testing.assert_allclose(np.sum(seen["weights"], axis=-1), 1.0, atol=1e-4)
+    explained = json.loads(mha("explain", "the film was superb", "--gradients", "--checkpoint", "tuned", "--json").stdout)
+    assert explained["words"] == ["the", "film", "was", "superb"]
+    assert max(range(4), key=explained["occlusion"].__getitem__) == 3
+    assert sum(explained["attention"]) == pytest.approx(1.0, abs=1e-4)
+    assert len(explained["gradients"]) == 4
+
+
+@pytest.mark.parametrize("form", ["int8", "onnx", "saved-model", "litert"])
+def test_exports_answer_as_the_checkpoint(form: str, mha: Mha) -> None:
+    result = mha("export", "tuned", "--format", form, "--output", "exported.keras")
+    assert result.code == 0, result.stderr
+
+
+def test_heads_are_scored_and_removed(mha: Mha) -> None:
+    result = mha("heads", "tuned", "--split", "validation", "--data", "texts.csv", "--prune", "1", "--output", "pruned.keras", "--json")
+    assert result.code == 0, result.stderr
+    assert mha("predict", "--checkpoint", "pruned.keras", "the film 7 was superb").stdout.startswith("good")
+
+
+def test_words_are_shuffled_for_both_readings(mha: Mha) -> None:
+    result = mha("shuffle-test", "tuned", "--data", "texts.csv", "--shuffles", "2", "--json")
+    assert result.code == 0, result.stderr
+    assert json.loads(result.stdout)[0]["reads_order"]
+
+
+def test_features_are_computed_once(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cwd = shutil.copytree(trained, tmp_path / "copy")
+    before = read_checkpoint(cwd / "frozen" / "checkpoint.keras").weights
+    (cwd / "frozen" / "metrics.json").unlink()  # as if the run had ended before
+    features = cwd / "frozen" / "last" / "features.f32"
+    features.write_bytes(features.read_bytes()[:-100])
+    monkeypatch.setattr("mha_cli.training.frozen.CHUNK", 8)
+    result = run_here("train", "--config", "frozen/config.yaml", "--output", "frozen", "--resume", cwd=cwd, monkeypatch=monkeypatch)
+    assert result.code == 0, result.stderr
+    assert "features of 80 of 80 texts" in result.stderr
+    assert "features of 72 of 80 texts" not in result.stderr
+    for path, weight in read_checkpoint(cwd / "frozen" / "checkpoint.keras").weights.items():
+        np.testing.assert_allclose(weight, before[path], atol=1e-5, err_msg=path)
+
+
+def test_settings_that_the_folder_decides_are_refused(mha: Mha) -> None:
+    line = refusal(mha(*TRAIN, "--set", "model.embed_dim=64"))
+    assert line.endswith("model: embed_dim=64 is decided by the folder that pretrained names; leave it out")
