@@ -10,7 +10,7 @@ import json
 import math
 from contextlib import ExitStack
 from dataclasses import dataclass
-from os.path import lexists
+from os.path import isdir, lexists
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -60,7 +60,7 @@ class PretrainedEncoder:
 def read_pretrained(folder: Path) -> PretrainedEncoder:
     """Read a folder that may come from anywhere."""
     need("model.pretrained", "pretrained", "safetensors", "tokenizers")
-    if not folder.is_dir():
+    if not isdir(folder):  # false, no error, for any name that no folder can have
         raise MhaError(f"model.pretrained: {shown_path(folder)} is no folder", f"{PARTS_OF_A_FOLDER}; mha downloads nothing")
     transformer, pooling, longest = _sentence_transformers(folder)
     path = transformer / "config.json"

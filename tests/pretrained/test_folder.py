@@ -121,7 +121,8 @@ def test_what_a_config_says_of_a_folder(tmp_path: Path) -> None:
     assert line == "text.max_pieces=38: the encoder has 37 positions; take text.max_pieces=37 or less"
 
 
-def test_a_path_that_is_no_folder(tmp_path: Path) -> None:
-    assert "is no folder; a pretrained encoder has config.json, model.safetensors and tokenizer.json; mha downloads nothing" in error_of(
-        read_pretrained, tmp_path / "none"
-    )
+@pytest.mark.parametrize("name", ["none", "a" * 300, "a\0b", "config.json"])
+def test_a_path_that_is_no_folder(name: str, tmp_path: Path) -> None:
+    tiny_folder(tmp_path, "bert")
+    line = error_of(read_pretrained, tmp_path / name)
+    assert line.endswith(" is no folder; a pretrained encoder has config.json, model.safetensors and tokenizer.json; mha downloads nothing")
