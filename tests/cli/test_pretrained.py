@@ -23,7 +23,17 @@ pytest.importorskip("tokenizers")
 pytest.importorskip("safetensors")
 
 ROWS = "".join(f"the film {number} was dreadful,bad\nthe film {number} was superb,good\n" for number in range(40))
-TRAIN = ("train", "--config", "pretrained", "--set", "data.train=texts.csv", "--set", "model.pretrained=encoder", "--set", "training.epochs=2")
+TRAIN = (
+    "train",
+    "--config",
+    "pretrained",
+    "--set",
+    "data.train=texts.csv",
+    "--set",
+    "model.pretrained=encoder",
+    "--set",
+    "training.epochs=2",
+)
 
 
 @pytest.fixture(scope="module")
