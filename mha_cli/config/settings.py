@@ -366,6 +366,8 @@ class Config(Settings):
                     yield f"{section}.{name}={value} carries word order and model.positions=none must not; take {name}={most}"
         if not self.auto:  # else these settings are still to be decided
             yield from self._faults_of_ngrams_and_subwords()
+        if self.model.pretrained and self.training.word_dropout:
+            yield f"training.word_dropout={self.training.word_dropout} drops words, and model.pretrained reads pieces; take 0"
         if self.training.distill_linear and not self.linear:
             yield "training.distill_linear=true needs a linear model; set linear.max_ngram=3, or take distill_linear=false"
         may_distill = self.training.distill_linear or (self.auto and self.linear)

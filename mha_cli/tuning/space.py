@@ -35,14 +35,13 @@ def default_search(config: Config) -> list[str]:
         # how far the weights go, and how often they see a text
         "training.learning_rate": f"{rate / 4:g}..{min(10.0, rate * 4):g}",
         "training.epochs": f"{max(training.finetune_epochs + 1, epochs // 2)}..{2 * epochs}",
-        # how much the encoder can hold
-        "model.embed_dim": ",".join(map(str, widths)),
         # against learning few texts by heart
         "model.dropout": "0..0.6",
         "model.embedding_dropout": "0..0.6",
-        "training.word_dropout": "0..0.3",
         "training.label_smoothing": "0..0.2",
     }
+    if not model.pretrained:
+        searched |= {"model.embed_dim": ",".join(map(str, widths)), "training.word_dropout": "0..0.3"}
     if model.max_ngram > 1 or model.subword_buckets:
         searched["model.ngram_dropout"] = "0..0.8"
     if config.linear and config.linear.max_ngram > 1:  # how long the phrases are that count by themselves

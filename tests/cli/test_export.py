@@ -64,7 +64,7 @@ def openvino(path: Path) -> Forward:
     """What OpenVINO makes of any of these formats."""
     core = pytest.importorskip("openvino").Core()
     compiled = core.compile_model(core.read_model(path), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    return lambda token_ids: compiled(token_ids)[0]
+    return lambda inputs: compiled(list(inputs.values()))[0]
 
 
 def need_packages(format_name: str) -> None:
@@ -125,10 +125,10 @@ def test_the_export_says_what_predict_says(format_name: str, model: dict[str, An
     runtimes = [FORMATS[format_name].opened] + [openvino] * ((format_name, model) not in UNREAD_BY_OPENVINO)
     for run in [runtime(tmp_path / output) for runtime in runtimes]:
         for row, review in enumerate(reviews):
-            alone = run(np.array([review], np.int32))
+            alone = run({"token_ids": np.array([review], np.int32)})
             assert alone.shape == (1, len(checkpoint.class_names))
             np.testing.assert_allclose(alone[0], expected[row], atol=1e-5)
-        np.testing.assert_allclose(run(padded), expected, atol=1e-5)
+        np.testing.assert_allclose(run({"token_ids": padded}), expected, atol=1e-5)
     if format_name != "onnx":
         carries_vocabulary_and_settings(tmp_path / output, checkpoint)
         weights = sum(weight.nbytes for weight in checkpoint.weights.values())
@@ -146,7 +146,7 @@ def test_padding_is_not_looked_at_however_low_the_other_scores(format_name: str,
 
 def test_accuracy_and_changed_answers_are_counted(mha: Mha, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     always_positive = dataclasses.replace(
-        FORMATS["int8"], opened=lambda path: lambda token_ids: np.array([[0.0, 1.0]] * len(token_ids)), tolerance=1.0
+        FORMATS["int8"], opened=lambda path: lambda inputs: np.array([[0.0, 1.0]] * len(inputs["token_ids"])), tolerance=1.0
     )
     monkeypatch.setitem(FORMATS, "int8", always_positive)
     small_checkpoint_file(tmp_path / "a.keras", seed=11)
@@ -198,7 +198,7 @@ def test_an_onnx_file_carries_vocabulary_and_settings(mha: Mha, tmp_path: Path) 
 
 def test_an_export_that_answers_differently_is_refused(mha: Mha, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(path: Path) -> Forward:
-        return lambda token_ids: np.full((len(token_ids), 2), np.nan)
+        return lambda inputs: np.full((len(inputs["token_ids"]), 2), np.nan)
 
     monkeypatch.setitem(FORMATS, "int8", dataclasses.replace(FORMATS["int8"], opened=opened))
     small_checkpoint_file(tmp_path / "a.keras")

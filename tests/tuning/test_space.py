@@ -44,7 +44,7 @@ def test_some_epoch_is_left_to_guessed_labels() -> None:
 
 @pytest.mark.parametrize("recipe", recipe_names())
 def test_what_is_searched_by_default_fits_every_recipe(recipe: str) -> None:
-    settings = ["data.train=reviews.csv"] if recipe == "text" else []
+    settings = ["data.train=reviews.csv"] if recipe in ("text", "pretrained") else []
     config = trial_config(load_config(find_config(recipe), settings))
     found = space_of(default_search(config), config)
     own, whole = own_values(found, config), config.model_dump()
