@@ -23,6 +23,8 @@ from mha_cli.runtime.metrics import mean_loss_and_accuracy
 
 USUAL_WEIGHTS = (0.2, 0.85)  # mean weights of encoder and linear model over many data sets, the prior for few texts (`docs/experiments.md`)
 SPREADS = (0.13, 0.15)  # standard deviations, over kinds of data, of both weights around these
+PRETRAINED_WEIGHTS = (0.7, 0.5)  # the same where the encoder is a pretrained one
+PRETRAINED_SPREADS = (0.25, 0.25)
 SHIFT_SPREAD = 0.2  # the same of a unit's shift around zero
 SCALE_SPREAD = 0.5  # the same of the weight of an encoder alone around 1, and of a scale's logarithm around zero
 LARGEST_SCALE = 3.0  # bound of a scale's logarithm
@@ -43,7 +45,13 @@ class Stack:
         return self.encoder_weight * encoder_logits + self.linear_weight * linear_logits + self.bias
 
 
-def fit_stack(encoder_logits: Floats, linear_logits: Floats | None, labels: npt.NDArray[np.int32], weights: Floats | None = None) -> Stack:
+def fit_stack(
+    encoder_logits: Floats,
+    linear_logits: Floats | None,
+    labels: npt.NDArray[np.int32],
+    weights: Floats | None = None,
+    is_pretrained: bool = False,
+) -> Stack:
     """The most probable weights: those of least cross-entropy, pulled towards the usual weights if there are few texts.
 
     Args:
@@ -51,10 +59,15 @@ def fit_stack(encoder_logits: Floats, linear_logits: Floats | None, labels: npt.
         linear_logits: logits of the linear model, (N, U); None for an encoder alone, which gets a scale and a shift.
         labels: class ids, (N,).
         weights: how much each text's loss counts, (N,); None for all alike.
+        is_pretrained: whether the encoder is a pretrained one, which usually weighs more.
     """
     units, truths = encoder_logits.shape[1], (np.arange(len(labels)), labels)
     readers = [encoder_logits] if linear_logits is None else [encoder_logits, linear_logits]
-    usual_weights, spreads = ([1.0], [SCALE_SPREAD]) if linear_logits is None else (USUAL_WEIGHTS, SPREADS)
+    usual_weights: tuple[float, ...]
+    spreads: tuple[float, ...]
+    usual_weights, spreads = (PRETRAINED_WEIGHTS, PRETRAINED_SPREADS) if is_pretrained else (USUAL_WEIGHTS, SPREADS)
+    if linear_logits is None:
+        usual_weights, spreads = (1.0,), (SCALE_SPREAD,)
     usual = np.array([*usual_weights, *[0.0] * units])
     shares = np.full(len(labels), 1.0 / len(labels)) if weights is None else weights.astype(np.float64) / len(labels)
     pull = 0.5 / (np.square([*spreads, *[SHIFT_SPREAD] * units]) * len(labels))  # of normal distributions, an nth for each text

@@ -51,7 +51,7 @@ class Validation:
         """Loss in nats and accuracy in [0, 1] of the model that ``checkpoint`` would give."""
         texts, linear_NU = self._data.validation, self.linear_NU
         encoder_NU = trainer.logits(texts)
-        self._stack = fit_stack(encoder_NU, linear_NU, texts.labels, self._loss_weights)
+        self._stack = fit_stack(encoder_NU, linear_NU, texts.labels, self._loss_weights, self._data.pretrained is not None)
         probabilities = probabilities_of(self._stack.logits(encoder_NU, 0.0 if linear_NU is None else linear_NU))
         if linear_NU is None:
             before, after = (calibration_error(answers, texts.labels) for answers in (probabilities_of(encoder_NU), probabilities))
