@@ -79,6 +79,8 @@ def rules(facts: Facts, named: dict[str, dict[str, Any]]) -> dict[str, dict[str,
     characters = named.get("text", {}).get("subword_characters", 16 if has_subwords else 0)
     is_weighed = facts.median_length > LONG_TEXT and model.get("positions") != "none"
     has_unlabelled = data.get("unlabelled") or data.get("unlabelled_split")  # the linear model would label them, for every epoch
+    pretrained = model.get("pretrained") is not None
+    teaches = facts.num_texts >= TAUGHT_TEXTS * facts.num_classes and not pretrained
     stands_alone = named.get("training", {}).get("keep_linear") is False
     most_rows = MOST_LINEAR_WEIGHTS // num_outputs(facts.num_classes)
     decided = {
@@ -90,7 +92,7 @@ def rules(facts: Facts, named: dict[str, dict[str, Any]]) -> dict[str, dict[str,
         },
         "model": {
             "ngram_buckets": min(1 << 16, _power_of_two(facts.num_tokens)) if has_ngrams else 0,
-            "subword_buckets": 1 << 15 if characters and "pretrained" not in model else 0,
+            "subword_buckets": 1 << 15 if characters and not pretrained else 0,
         },
         "linear": {
             "buckets": min(1 << 21, _power_of_two(8 * facts.num_tokens), _power_of_two(most_rows // 2 + 1)),
@@ -99,9 +101,9 @@ def rules(facts: Facts, named: dict[str, dict[str, Any]]) -> dict[str, dict[str,
             "context_windows": [5, 25] if is_weighed else [],
         },
         "training": {
-            "epochs": max(2, min(10, round(100_000 / facts.num_texts))),
+            "epochs": max(3, min(20, round(20_000 / facts.num_texts))) if pretrained else max(2, min(10, round(100_000 / facts.num_texts))),
             "batch_size": 32 if facts.num_texts >= 1_000 else 8,
-            "distill_linear": has_linear and (stands_alone or (facts.num_texts >= TAUGHT_TEXTS * facts.num_classes and not has_unlabelled)),
+            "distill_linear": has_linear and (stands_alone or (teaches and not has_unlabelled)),
         },
     }
     return {
