@@ -76,7 +76,7 @@ def metadata(checkpoint: Checkpoint) -> dict[str, str]:
 
     Returns:
         ``class_names``, ``text`` (how a text becomes tokens) and ``config`` as JSON; ``vocabulary``, one token per line, the line number,
-        counted from 0, being its id.
+        counted from 0, being its id; ``tokenizer``, a pretrained encoder's ``tokenizer.json``.
     """
     config = config_to_dict(checkpoint.config)
     return {
@@ -84,6 +84,7 @@ def metadata(checkpoint: Checkpoint) -> dict[str, str]:
         "text": json.dumps(config["text"]),
         "vocabulary": "\n".join(checkpoint.vocabulary.tokens),
         "config": json.dumps(config, ensure_ascii=False),
+        **({"tokenizer": checkpoint.tokenizer.decode()} if checkpoint.tokenizer else {}),
     }
 
 

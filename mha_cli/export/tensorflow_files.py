@@ -25,7 +25,7 @@ def companions(checkpoint: Checkpoint) -> dict[str, str]:
 
     Returns:
         ``vocabulary.txt``, one token per line, the line number, counted from 0, being its id; ``labels.txt``, one class per line;
-        ``mha.json``, class names and every setting.
+        ``mha.json``, class names and every setting; ``tokenizer.json`` of a pretrained encoder.
     """
     description = {
         "mha_version": __version__,
@@ -36,6 +36,7 @@ def companions(checkpoint: Checkpoint) -> dict[str, str]:
         "vocabulary.txt": "\n".join(checkpoint.vocabulary.tokens) + "\n",
         "labels.txt": "".join(f"{printable(name, 1000)}\n" for name in checkpoint.class_names),
         "mha.json": json.dumps(description, indent=1, ensure_ascii=False) + "\n",
+        **({"tokenizer.json": checkpoint.tokenizer.decode()} if checkpoint.tokenizer else {}),
     }
 
 
