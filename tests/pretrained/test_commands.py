@@ -18,10 +18,6 @@ from tests.pretrained.tiny import tiny_folder
 if TYPE_CHECKING:
     from tests.cli.command import Mha
 
-pytestmark = pytest.mark.extras
-pytest.importorskip("tokenizers")
-pytest.importorskip("safetensors")
-
 ROWS = "".join(f"the film {number} was dreadful,bad\nthe film {number} was superb,good\n" for number in range(40))
 TRAIN = (
     "train",

@@ -1,0 +1,17 @@
+"""All of these tests need the extra ``pretrained``."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+collect_ignore_glob = [] if find_spec("tokenizers") and find_spec("safetensors") else ["test_*.py"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent == HERE:
+            item.add_marker(pytest.mark.extras)
