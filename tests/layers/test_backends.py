@@ -103,17 +103,16 @@ def results() -> dict[str, np.ndarray]:
             NgramLinear(3, 32, 2, 4, [1, 3], 5), {"token_ids": np.array([[7, 2, 7, 2, 7, 22], [7, 7, 0, 0, 0, 0], [0] * 6], np.int32)}
         ),
         "model": model_results(train=True),
-        "model-ngrams": model_results(train=True, **NGRAMS),
         "model-convolution": model_results(train=True, **NGRAMS, conv_kernel_size=3),
         "model-five-classes": model_results(5, **NGRAMS, positions="sinusoidal", normalization="pre", activation="gelu"),
-        "model-linear": model_results(train=True, linear={"max_ngram": 2, "buckets": 32, "end_decay": 3, "context_windows": [2]}),
+        "model-linear": model_results(linear={"max_ngram": 2, "buckets": 32, "end_decay": 3, "context_windows": [2]}),
         "model-subwords": model_results(
             train=True, characters=11, subword_buckets=32, linear={"max_ngram": 1, "buckets": 32, "subwords": True}
         ),
         "model-additive": model_results(train=True, attention_score="additive"),
         "model-unscaled": model_results(use_scale=False, positions="none"),
         "model-heads-by-block": model_results(num_blocks=2, num_heads=[3, 1], key_dim=5),
-        "model-per-head": model_results(train=True, attention_implementation="per_head"),
+        "model-per-head": model_results(attention_implementation="per_head"),
         "model-folded": model_results(train=True, key_dim=17),
         "model-blockwise": model_results(train=True, attention_implementation="blockwise", length=LONGER, **NGRAMS),
     }
