@@ -18,8 +18,8 @@ from mha_cli.system.callbacks import Callbacks
 MOST_SECONDS = 1_800
 """Time that fine-tuning may take before a frozen encoder is taken."""
 
-SAMPLE_TEXTS = 32
-STEP_COST = 3.5
+SAMPLE_TEXTS = 128
+STEP_COST = 2.7
 """Time of a training step in forward passes: forward, two products backward for each forward, and the optimizer."""
 
 
@@ -30,10 +30,8 @@ def decide_trainable_blocks(config: Config, data: PreparedData, output: RunDirec
     """
     if data.pretrained is None or config.training.trainable_blocks != "auto":
         return config
-    kept = output / CONFIG
-    if kept.exists():
-        chosen = load_config(kept).training.trainable_blocks
-    else:
+    chosen: int | str = load_config(output / CONFIG).training.trainable_blocks
+    if chosen == "auto":
         frozen = seconds_of_forward(config, data)
         finetuned = STEP_COST * config.training.epochs * frozen
         chosen, other = ("all", 0) if finetuned <= MOST_SECONDS else (0, "all")

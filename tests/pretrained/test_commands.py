@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -109,6 +110,15 @@ def test_features_are_computed_once(trained: Path, tmp_path: Path, monkeypatch: 
     assert "features of 72 of 80 texts" not in result.stderr
     for path, weight in read_checkpoint(cwd / "frozen" / "checkpoint.keras").weights.items():
         np.testing.assert_allclose(weight, before[path], atol=1e-5, err_msg=path)
+
+
+def test_the_time_decides_whether_the_encoder_is_trained(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cwd = shutil.copytree(trained, tmp_path / "copy")
+    for most_seconds, blocks in ((1e9, "all"), (0, 0)):
+        monkeypatch.setattr("mha_cli.training.trainable_blocks.MOST_SECONDS", most_seconds)
+        result = run_here(*TRAIN, "--output", str(blocks), cwd=cwd, monkeypatch=monkeypatch)
+        assert re.search(rf"about .+ fine-tuned, .+ frozen: training.trainable_blocks={blocks} ", result.stderr)
+        assert load_config(cwd / str(blocks) / "config.yaml").training.trainable_blocks == blocks
 
 
 def test_settings_that_the_folder_decides_are_refused(mha: Mha) -> None:
