@@ -121,11 +121,14 @@ class Explanation(ReadWords):
 
 def view_attention(checkpoint: Checkpoint, text: str) -> AttentionView:
     """The attention weights of every block and head for one text: between its words, or between the pieces of a pretrained encoder."""
-    pipeline = checkpoint.text_pipeline()
-    words, ids = pipeline.read_words(text), ids_of(pipeline.encode(text).tokens)
-    if pipeline.pieces is not None:
-        words, ids = pipeline.pieces.pieces(text), pipeline.pieces.ids(text)
-    return _view(checkpoint, text, words, (ids == UNKNOWN_ID).tolist(), SHOWN_WEIGHT_BYTES)
+    classifier = Classifier(checkpoint)
+    pipeline = classifier.encoder
+    if pipeline.pieces is None:
+        words, unknown = pipeline.read_words(text), (ids_of(pipeline.encode(text).tokens) == UNKNOWN_ID).tolist()
+    else:
+        words = pipeline.pieces.pieces(text)
+        unknown = [False] * len(words)  # an unknown piece says so itself
+    return _view(classifier, text, words, unknown, SHOWN_WEIGHT_BYTES)
 
 
 def explain(checkpoint: Checkpoint, text: str) -> Explanation:
@@ -145,19 +148,16 @@ def look_inside(
     A pretrained encoder reads pieces: then a text is its words with spaces between, the weights of the pieces are added up by words, and a
     word is left out before the text is split into pieces.
     """
-    pipeline = checkpoint.text_pipeline()
+    classifier = Classifier(checkpoint)
+    pipeline = classifier.encoder
     words, code = pipeline.read_words(text), pipeline.encode(text)
     if most_words is not None and len(words) > most_words:
         raise MhaError(f"the text has {len(words):,} words; at most {most_words:,} are explained here", "`mha explain` takes more")
     unknown = (ids_of(code.tokens) == UNKNOWN_ID).tolist()
-    if pipeline.pieces is None:
-        view = _view(checkpoint, text, words, unknown, weight_bytes)
-        probability = view.prediction.probability
-    else:
-        spaced = " ".join(words)
-        view = _view(checkpoint, spaced, words, unknown, weight_bytes)
-        probability = view.prediction.probability
-        view = replace(view, weights=[by_words(of_block, pipeline.pieces.words_of_pieces(words), len(words)) for of_block in view.weights])
+    view = _view(classifier, text if pipeline.pieces is None else " ".join(words), words, unknown, weight_bytes)
+    if pipeline.pieces is not None:
+        word_of_piece = pipeline.pieces.words_of_pieces(words)
+        view = replace(view, weights=[by_words(of_block, word_of_piece, len(words)) for of_block in view.weights])
 
     def without(position: int) -> EncodedText:
         if pipeline.pieces is None:
@@ -169,7 +169,7 @@ def look_inside(
         some = [without(position) for position in range(start, min(start + OCCLUSIONS, len(words)))]
         left += probabilities_of(some, checkpoint)[:, label].tolist()
     looked_at = np.mean([weights_HLL.mean(axis=(0, 1)) for weights_HLL in view.weights], axis=0)
-    falls = [probability - one for one in left]
+    falls = [view.prediction.probability - probability for probability in left]
     explanation = Explanation(words, unknown, view.subwords, view.prediction, falls, [float(share) for share in looked_at])
     return explanation, view
 
@@ -186,11 +186,12 @@ def by_words(weights_HPP: Array, word_of_piece: Sequence[int | None], num_words:
     return weights_HWW
 
 
-def _view(checkpoint: Checkpoint, text: str, words: list[str], unknown: list[bool], weight_bytes: int) -> AttentionView:
+def _view(classifier: Classifier, text: str, words: list[str], unknown: list[bool], weight_bytes: int) -> AttentionView:
     """The attention weights of a text between what the encoder reads, beside the given words."""
     if not words:
         raise MhaError("the text has no words", "give a text with at least one word")
-    classifier, model, name = Classifier(checkpoint), checkpoint.config.model, checkpoint.memory_estimate.name
+    checkpoint = classifier.checkpoint
+    model, name = checkpoint.config.model, checkpoint.memory_estimate.name
     tokens = classifier.encoder.encode(text).for_encoder
     weights_of_all = sum(model.heads) * len(tokens) ** 2
     refuse_bytes(weight_bytes * weights_of_all, f"{name}: the attention of a text of {len(tokens):,} tokens", "give a shorter text")

@@ -13,6 +13,7 @@ import pytest
 from mha_cli.model.classifier import encoder_blocks, to_model
 from mha_cli.pretrained.folder import read_pretrained
 from mha_cli.runtime.forward import Encoder, attention_weights, class_probabilities, embed, pool, pooled_features
+from mha_cli.runtime.inspection import view_attention
 from tests.pretrained.tiny import FAMILIES, HEADS, tiny_checkpoint, tiny_folder
 
 if TYPE_CHECKING:
@@ -152,3 +153,10 @@ def test_keras_and_openvino_equal_numpy(family: str, pooling: str, tmp_path: Pat
     embedded, real = embed(pieces, checkpoint.weights, checkpoint.config.model), pieces != 0
     in_numpy = pooled_features(embedded, real, checkpoint.weights, checkpoint.config.model)
     np.testing.assert_allclose(OpenVinoEncoder(checkpoint, "float32")(embedded, real), in_numpy, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_no_piece_is_taken_for_a_word_that_the_vocabulary_lacks(family: str, tmp_path: Path) -> None:
+    view = view_attention(tiny_checkpoint(tiny_folder(tmp_path, family)), "the film was superb")
+    assert len(view.words) == len(view.unknown) > 3
+    assert not any(view.unknown)  # RoBERTa's first piece has our id of unknown words
