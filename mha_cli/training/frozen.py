@@ -63,7 +63,7 @@ class FrozenEncoder:
             MemoryEstimate(config.model, len(data.class_names)),
             width=config.model.embed_dim,
         )
-        every = join_texts(data.train, data.validation).for_encoder
+        every = join_texts(data.train.for_encoder, data.validation.for_encoder)
         started = monotonic()
         self._known_ND = self._computed_once(every, path, callbacks)
         self._kernel_DU, self._bias_U = self._fit()

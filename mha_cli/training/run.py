@@ -97,13 +97,13 @@ def _train(config: Config, output: RunDirectory, callbacks: Callbacks, data: Pre
     callbacks.log("building the model")
     trainer: Trainer | FrozenEncoder
     if config.is_frozen:
-        trainer, records = FrozenEncoder(config, to_learn, output / FEATURES, callbacks), list[EpochRecord]()
-        epochs, after_epoch = fit_frozen(trainer, validation), _nothing_to_save
+        trainer, records, state = FrozenEncoder(config, to_learn, output / FEATURES, callbacks), list[EpochRecord](), None
+        epochs = fit_frozen(trainer, validation)
     else:
         trainer = Trainer(config, to_learn, distribution)
         records = restore_state(output / STATE, trainer)
         state = StateSaver(output / STATE, trainer, records, callbacks)
-        epochs, after_epoch = fit(trainer, validation, state.after_step, records), state.after_epoch
+        epochs = fit(trainer, validation, state.after_step, records)
     for record in epochs:
         records.append(record)
         if is_chief:
@@ -111,7 +111,8 @@ def _train(config: Config, output: RunDirectory, callbacks: Callbacks, data: Pre
                 write_checkpoint(output / CHECKPOINT, validation.checkpoint(trainer, record))
             with atomic_write(output / HISTORY) as file:
                 file.writelines(json.dumps(dataclasses.asdict(epoch)).encode() + b"\n" for epoch in records)
-        after_epoch()
+        if state:
+            state.after_epoch()
         callbacks.on_epoch(record)
 
     summary = TrainingSummary(
@@ -130,10 +131,6 @@ def _train(config: Config, output: RunDirectory, callbacks: Callbacks, data: Pre
         with atomic_write(output / METRICS) as file:
             file.write(plain_json(dataclasses.asdict(summary) | {"checkpoint": CHECKPOINT}, indent=1).encode())
     return summary
-
-
-def _nothing_to_save() -> None:
-    """The end of an epoch that cannot be interrupted."""
 
 
 def fit(
