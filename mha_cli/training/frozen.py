@@ -26,12 +26,9 @@ from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import MemoryEstimate
 
-STRENGTHS = (0.1, 1.0, 10.0)
-"""Values of scikit-learn's C, of which the best out of fold is taken."""
-
+STRENGTHS = (0.1, 1.0, 10.0)  # values of scikit-learn's C, of which the best out of fold is taken
 FOLDS = 3
-CHUNK = 512
-"""Texts whose features are saved together."""
+CHUNK = 512  # texts whose features are saved together
 
 Floats = npt.NDArray[np.float32]
 

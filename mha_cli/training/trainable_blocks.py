@@ -15,12 +15,9 @@ from mha_cli.model.classifier import build_classifier
 from mha_cli.model.outputs import compile_forward
 from mha_cli.system.callbacks import Callbacks
 
-MOST_SECONDS = 1_800
-"""Time that fine-tuning may take before a frozen encoder is taken."""
-
-SAMPLE_TEXTS = 128
-STEP_COST = 2.7
-"""Time of a training step in forward passes: forward, two products backward for each forward, and the optimizer."""
+MOST_SECONDS = 1_800  # time that fine-tuning may take before a frozen encoder is taken
+SAMPLE_TEXTS = 128  # texts of the measurement
+STEP_COST = 2.7  # time of a training step, in forward passes
 
 
 def decide_trainable_blocks(config: Config, data: PreparedData, output: RunDirectory, callbacks: Callbacks) -> Config:
