@@ -4,7 +4,7 @@ The file is a Keras 3 archive, which ``keras.models.load_model`` opens once ``mh
 docs/checkpoint.md. In the small form ``weights.int8`` replaces Keras's three members, and Keras does not open it.
 
 Reading never calls Keras's deserializer and runs nothing that the file brings: the settings go through the config model, they imply
-the name and shape of every weight, and only float32 arrays of those names and shapes are taken.
+the name, shape and type of every weight, and only such arrays are taken.
 """
 
 from __future__ import annotations
@@ -197,9 +197,10 @@ def _read_archive(archive: Archive) -> Checkpoint:
         weights = dequantize(data, parameters)
         del data
     else:
-        most = sum(4 * math.prod(parameter.shape) + HDF5_BYTES_A_WEIGHT for parameter in parameters)
-        arrays = read_arrays(checked("model.weights.h5", most), {parameter.hdf5_path: parameter.shape for parameter in parameters})
-        weights = {parameter.path: arrays[parameter.hdf5_path] for parameter in parameters}
+        dtype = _dtype(config)
+        most = sum(np.dtype(dtype).itemsize * math.prod(parameter.shape) + HDF5_BYTES_A_WEIGHT for parameter in parameters)
+        arrays = read_arrays(checked("model.weights.h5", most), {parameter.hdf5_path: parameter.shape for parameter in parameters}, dtype)
+        weights = {parameter.path: arrays.pop(parameter.hdf5_path).astype(np.float32, copy=False) for parameter in parameters}
         checked("metadata.json", MAX_JSON_BYTES)
     for path, weight in weights.items():
         if not np.isfinite(weight).all():
@@ -230,6 +231,11 @@ def _metrics(description: dict[str, Any], name: str) -> dict[str, float]:
     return dict(metrics)
 
 
+def _dtype(config: Config) -> str:
+    """NumPy's type of the weights in the whole form: float16 with a pretrained encoder, which is large."""
+    return "<f2" if config.model.num_pieces else "<f4"
+
+
 def _weights_to_hdf5(checkpoint: Checkpoint) -> bytes:
     import h5py  # only to write: a prediction need not wait for it
 
@@ -239,5 +245,5 @@ def _weights_to_hdf5(checkpoint: Checkpoint) -> bytes:
             weight = checkpoint.weights[parameter.path]
             if weight.shape != parameter.shape:
                 raise ValueError(f"{parameter.path} has the shape {weight.shape}; the settings imply {parameter.shape}")
-            file.create_dataset(parameter.hdf5_path, data=np.asarray(weight, dtype="<f4"))
+            file.create_dataset(parameter.hdf5_path, data=np.asarray(weight, dtype=_dtype(checkpoint.config)))
     return buffer.getvalue()

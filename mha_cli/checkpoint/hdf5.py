@@ -1,8 +1,8 @@
-"""Float32 arrays out of an HDF5 file that nobody has to trust.
+"""Arrays of numbers out of an HDF5 file that nobody has to trust.
 
 HDF5 is a large format, and its library is written for files that mean well. Weights need very little of it, so this reads that little and
 refuses the rest: what h5py writes for plain arrays in the oldest form of the format. That is a superblock of version 0, groups as
-symbol tables, and contiguous datasets of little-endian float32 without filters, attributes, links or other files.
+symbol tables, and contiguous datasets of little-endian floats without filters, attributes, links or other files.
 
     superblock ─▶ group: object header ─▶ B-tree ─▶ nodes of (name, object header)
                   dataset: object header ─▶ shape, type, address of the numbers
@@ -25,7 +25,11 @@ import numpy as np
 import numpy.typing as npt
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
-FLOAT32 = bytes.fromhex("11201f00 04000000 0000 2000 17 08 00 17 7f000000")  # the datatype message of IEEE float32, little-endian
+DATATYPES = {
+    "<f4": bytes.fromhex("11201f00 04000000 0000 2000 17 08 00 17 7f000000"),
+    "<f2": bytes.fromhex("11200f00 02000000 0000 1000 0a 05 00 0a 0f000000"),
+}
+"""The datatype messages of IEEE float32 and float16, little-endian, by NumPy's names."""
 
 MESSAGES = NIL, DATASPACE, DATATYPE, FILL_VALUE, LAYOUT, SYMBOL_TABLE = 0x00, 0x01, 0x03, 0x05, 0x08, 0x11
 """Kinds of messages in an object header; any other kind is refused."""
@@ -35,22 +39,22 @@ MAX_NAME_BYTES = 100
 MAX_TREE_LEVELS = 4
 
 
-def read_arrays(data: bytearray | memoryview, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, npt.NDArray[np.float32]]:
+def read_arrays(data: bytearray | memoryview, shapes: Mapping[str, tuple[int, ...]], dtype: str = "<f4") -> dict[str, npt.NDArray[Any]]:
     """The arrays of an HDF5 file, by path; they are views of ``data``.
 
     Raises:
-        ValueError: the file is anything else than arrays of these shapes at these paths.
+        ValueError: the file is anything else than arrays of these shapes and of this type at these paths.
     """
-    return _Reader(data, shapes).read()
+    return _Reader(data, shapes, dtype).read()
 
 
 class _Reader:
-    def __init__(self, data: bytearray | memoryview, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        self._data, self._shapes = data, shapes
+    def __init__(self, data: bytearray | memoryview, shapes: Mapping[str, tuple[int, ...]], dtype: str) -> None:
+        self._data, self._shapes, self._dtype, self._datatype = data, shapes, np.dtype(dtype), DATATYPES[dtype]
         self._wanted = {*shapes, *(str(group) for path in shapes for group in PurePosixPath(path).parents)} - {"."}  # and not met yet
         self._blocks: list[tuple[int, int]] = []
 
-    def read(self) -> dict[str, npt.NDArray[np.float32]]:
+    def read(self) -> dict[str, npt.NDArray[Any]]:
         _require(self._slice(0, len(SIGNATURE)) == SIGNATURE, "not an HDF5 file")
         version, offset_bytes, length_bytes = self._unpack("8x B 4x B B", 0)
         is_oldest = (version, offset_bytes, length_bytes, *self._unpack("Q", 24)) == (0, 8, 8, 0)
@@ -62,7 +66,7 @@ class _Reader:
         _require(all(end <= start for (_, end), (start, _) in pairwise(sorted(self._blocks))), "two arrays overlap")
         return arrays
 
-    def _read_group(self, address: int, path: str) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
+    def _read_group(self, address: int, path: str) -> Iterator[tuple[str, npt.NDArray[Any]]]:
         messages = self._messages(address, path)
         _require(set(messages) == {SYMBOL_TABLE}, f"{path or '/'} is not a plain group")
         for name, header in self._entries(*self._unpack("QQ", messages[SYMBOL_TABLE])):
@@ -98,7 +102,7 @@ class _Reader:
             else:
                 yield child
 
-    def _read_array(self, address: int, path: str) -> npt.NDArray[np.float32]:
+    def _read_array(self, address: int, path: str) -> npt.NDArray[Any]:
         messages = self._messages(address, path)
         _require(set(messages) - {FILL_VALUE} == {DATASPACE, DATATYPE, LAYOUT}, f"{path} is not an array")
         address = messages[DATASPACE]
@@ -107,14 +111,14 @@ class _Reader:
         shape = self._unpack(f"{rank}Q", address + 8)
         _require(not flags or self._unpack(f"{rank}Q", address + 8 + 8 * rank) == shape, f"{path} can grow")
         _require(shape == self._shapes[path], f"{path} has the shape {shape}, not {self._shapes[path]}")
-        is_float32 = self._slice(messages[DATATYPE], len(FLOAT32)) == FLOAT32
-        _require(is_float32, f"{path} does not hold little-endian float32 numbers")
+        has_type = self._slice(messages[DATATYPE], len(self._datatype)) == self._datatype
+        _require(has_type, f"{path} does not hold little-endian {self._dtype.name} numbers")
         version, kind, start, size = self._unpack("BBQQ", messages[LAYOUT])
         count = math.prod(shape)
         _require((version, kind) == (3, 1), f"{path} is not stored as one plain block")
-        _require(size == 4 * count and start <= len(self._data) - size, f"{path} does not lie in the file")
+        _require(size == self._dtype.itemsize * count and start <= len(self._data) - size, f"{path} does not lie in the file")
         self._blocks.append((start, start + size))
-        return np.frombuffer(self._data, np.dtype("<f4"), count, start).reshape(shape)
+        return np.frombuffer(self._data, self._dtype, count, start).reshape(shape)
 
     def _messages(self, address: int, path: str) -> dict[int, int]:
         """Addresses of the bodies of an object header's messages, by kind."""

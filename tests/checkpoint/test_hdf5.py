@@ -29,26 +29,33 @@ def shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
     return {path: array.shape for path, array in arrays.items()}
 
 
-def drawn(paths: list[str], seed: int = 0) -> dict[str, np.ndarray]:
+def drawn(paths: list[str], dtype: str = "<f4") -> dict[str, np.ndarray]:
     """Random arrays of different shapes."""
-    rng = np.random.default_rng(seed)
-    return {path: rng.normal(size=rng.integers(1, 5, rng.integers(1, 4))).astype(np.float32) for path in paths}
+    rng = np.random.default_rng(0)
+    return {path: rng.normal(size=rng.integers(1, 5, rng.integers(1, 4))).astype(dtype) for path in paths}
 
 
 SMALL = drawn(["a/b/0", "a/b/1", "a/c", "d"])
 FILE = written(SMALL)
 
 
+@pytest.mark.parametrize("dtype", ["<f4", "<f2"])
 @pytest.mark.parametrize("number", [1, 9, 70, 1300])
-def test_what_h5py_writes_is_read(number: int) -> None:
-    arrays = drawn([f"layers/some_{index}/vars/{index % 3}" for index in range(number)])
+def test_what_h5py_writes_is_read(number: int, dtype: str) -> None:
+    arrays = drawn([f"layers/some_{index}/vars/{index % 3}" for index in range(number)], dtype)
     data = written(arrays)
-    found = read_arrays(data, shapes(arrays))
+    found = read_arrays(data, shapes(arrays), dtype)
     assert found.keys() == arrays.keys()
     for path, array in arrays.items():
-        assert found[path].dtype == np.float32
+        assert found[path].dtype == dtype
         np.testing.assert_array_equal(found[path], array)
         assert np.shares_memory(found[path], np.frombuffer(data, np.uint8))  # nothing is copied
+
+
+@pytest.mark.parametrize(("dtype", "name"), [("<f4", "float16"), ("<f2", "float32"), (">f2", "float16"), ("<i2", "float16")])
+def test_numbers_of_another_type_are_refused(dtype: str, name: str) -> None:
+    with pytest.raises(ValueError, match=f"^a does not hold little-endian {name} numbers$"):
+        read_arrays(written(drawn(["a"], dtype)), shapes(drawn(["a"])), {"float32": "<f4", "float16": "<f2"}[name])
 
 
 @pytest.mark.parametrize(("used", "message"), [(0, "a group's tree is damaged"), (1, "holds a, which does not belong there")])

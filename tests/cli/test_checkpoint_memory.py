@@ -43,14 +43,15 @@ def peak_bytes(checkpoint: Path) -> int:
     return 1024 * int(re.search(r"VmHWM:\s*(\d+) kB", done.stderr)[1])
 
 
-def checkpoint_of(embed_dim: int, tokens: list[str], ngram_buckets: int = 0) -> Checkpoint:
+def checkpoint_of(embed_dim: int, tokens: list[str], ngram_buckets: int = 0, num_pieces: int = 0) -> Checkpoint:
     """Weights of ones: what they are takes no more and no less."""
     model = {"embed_dim": embed_dim, "num_heads": 1, "feed_forward_dim": 3}
     ngrams = {"max_ngram": 2, "ngram_buckets": ngram_buckets} if ngram_buckets else {}
     text = {"vocabulary_size": len(tokens) + 2, "sequence_length": 13}
-    config = config_from_dict({"text": text, "model": model | ngrams}, "test")
+    pretrained = {"pretrained": "encoder", "num_pieces": num_pieces, "positions": "learned"} if num_pieces else {}
+    config = config_from_dict({"text": text, "model": model | ngrams | pretrained}, "test")
     weights = {parameter.path: np.ones(parameter.shape, np.float32) for parameter in parameter_table(config, len(tokens) + 2, 2)}
-    return Checkpoint(config, ("neg", "pos"), Vocabulary(tokens), {"epoch": 1}, weights, "{}")
+    return Checkpoint(config, ("neg", "pos"), Vocabulary(tokens), {"epoch": 1}, weights, "{}", tokenizer=b"{}" if num_pieces else None)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
@@ -59,17 +60,18 @@ def checkpoint_of(embed_dim: int, tokens: list[str], ngram_buckets: int = 0) -> 
     "make",
     [
         lambda: checkpoint_of(8, ["a", "b"], ngram_buckets=2**22),
+        pytest.param(lambda: checkpoint_of(32, ["a", "b"], num_pieces=2**20), marks=pytest.mark.process),
         pytest.param(lambda: checkpoint_of(1, [f"word{number}" for number in range(500_000)]), marks=pytest.mark.process),
         # Python keeps each character in four bytes.
         pytest.param(lambda: checkpoint_of(1, [f"{number:099d}🙂" for number in range(100_000)]), marks=pytest.mark.process),
     ],
-    ids=["wide tables", "many words and a tiny embedding", "long words of wide characters"],
+    ids=["wide tables", "pretrained", "many words and a tiny embedding", "long words of wide characters"],
 )
 def test_reading_takes_no_more_than_is_said(make: Callable[[], Checkpoint], small: bool, tmp_path: Path) -> None:
     idle = peak_bytes(small_checkpoint_file(tmp_path / "idle.keras"))
     path, checkpoint = tmp_path / "a.keras", make()
     write_checkpoint(path, checkpoint, small)
     words = 250 * len(checkpoint.vocabulary) + 8 * len("\n".join(checkpoint.vocabulary.tokens).encode())
-    bound = (5 if small else 1.25) * path.stat().st_size + words
+    bound = (5 if small else 3.25 if checkpoint.tokenizer else 1.25) * path.stat().st_size + words
     assert bound > 2 * MARGIN
     assert peak_bytes(path) - idle < bound + MARGIN

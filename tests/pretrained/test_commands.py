@@ -13,6 +13,7 @@ import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.config.loading import load_config
+from mha_cli.runtime.classifier import forward_of
 from tests.cli.command import refusal, run_here, step_by_step
 from tests.pretrained.tiny import tiny_folder
 
@@ -58,6 +59,18 @@ def test_a_frozen_encoder_keeps_its_weights_and_a_tuned_one_changes_the_last_blo
     changed = {path for path in frozen if not np.array_equal(frozen[path], tuned[path])}
     assert {path.partition("/")[0] for path in changed} == {"encoder_1", "classifier"}
     assert load_config(trained / "tuned" / "config.yaml").training.trainable_blocks == 1
+
+
+def test_weights_in_half_precision_are_opened_by_keras(trained: Path) -> None:
+    import keras
+
+    path = trained / "tuned" / "checkpoint.keras"
+    checkpoint, model = read_checkpoint(path), keras.models.load_model(path)
+    [encoded] = [checkpoint.text_pipeline().encode("the film 7 was superb, and not dreadful")]
+    inputs = {"pieces": encoded.pieces[None], "token_ids": encoded.tokens[None]}
+    theirs = np.array(model(inputs if isinstance(model.input, dict) else list(inputs.values())))
+    assert {weight.dtype for weight in model.weights} == {"float32"}
+    np.testing.assert_allclose(theirs, forward_of(checkpoint)(inputs)[:, 1:], atol=1e-5)
 
 
 @pytest.mark.parametrize("run", ["frozen", "tuned"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -123,6 +124,9 @@ def test_comes_back_as_it_was(family: str, small: bool, tmp_path: Path) -> None:
     read = read_checkpoint(tmp_path / "a.keras")
     assert read.tokenizer == checkpoint.tokenizer
     assert read.config == checkpoint.config
+    if not small:  # half precision
+        halves = {path: weight.astype(np.float16).astype(np.float32) for path, weight in checkpoint.weights.items()}
+        checkpoint = replace(checkpoint, weights=halves)
     first, second = (Classifier(one).predict([*SENTENCES, "", "a" * 5_000, "film " * 999]) for one in (checkpoint, read))
     for ours, theirs in zip(first, second, strict=True):
         np.testing.assert_allclose(list(ours.probabilities.values()), list(theirs.probabilities.values()), atol=0.3 if small else 0)

@@ -185,9 +185,9 @@ HOSTILE: dict[str, tuple[str, Break]] = {
     "NaN": ("holds NaN or numbers that are too large; fetch the folder anew", tensor(lambda x: np.where(x == x[0, 0], np.nan, x))),
     "infinity": ("holds NaN or numbers that are too large", tensor(lambda x: np.where(x == x[0, 0], -np.inf, x))),
     "float16 infinity": ("holds NaN or numbers that are too large", tensor(lambda x: np.full(x.shape, np.inf, np.float16))),
-    "numbers that overflow": (
+    "numbers that float16 does not hold": (
         "holds NaN or numbers that are too large",
-        tensor(lambda x: x * np.float32(1e37), "embeddings.position_embeddings.weight"),
+        tensor(lambda x: x * np.float32(1e6), "embeddings.position_embeddings.weight"),
     ),
     "3 GB of nothing": ("is damaged, or no safetensors file", instead(WEIGHTS, sparse(3_000_000_000))),
     # several files
