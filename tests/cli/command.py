@@ -148,6 +148,11 @@ def start_training(cwd: Path, *args: str | Path, env: Mapping[str, str] | None =
     return fork(["train", *args], cwd, env=env, text=True)
 
 
+def start_module(name: str, *args: str | Path, env: Mapping[str, str] | None = None) -> Forked:
+    """Start ``python -m NAME ARGS`` in a process that has imported TensorFlow, and leave it running."""
+    return Forked(tensorflow_server(), ["-m", name, *args], ROOT, environment(env), text=True)
+
+
 def wait_for_line(process: Forked, start: str) -> None:
     """Read stderr until a line begins so."""
     assert process.stderr is not None

@@ -13,6 +13,7 @@ import gc
 import importlib
 import json
 import os
+import runpy
 import signal
 import socket
 import subprocess
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 ROOT = Path(__file__).parents[2]
-MAIN = "from mha_cli.__main__ import main; main()"
+MAIN = "from tests.cli.forks import main; main()"
 NUMPY_ONLY = (
     "mha_cli.cli.answers",
     "mha_cli.cli.app",
@@ -151,6 +152,15 @@ def serve(descriptor: int, modules: Sequence[str]) -> None:
             answers.send(b"%*d" % (DIGITS, os.waitstatus_to_exitcode(status)))
         os._exit(0)
     _become(json.loads(message), descriptors)
+
+
+def main() -> None:
+    """``mha ARGS``, or the program of a module for ``-m MODULE ARGS``."""
+    if sys.argv[1:2] == ["-m"]:
+        del sys.argv[:2]
+        runpy.run_module(sys.argv[0], run_name="__main__")
+    else:
+        importlib.import_module("mha_cli.__main__").main()
 
 
 def _become(job: Mapping[str, Any], descriptors: Sequence[int]) -> None:

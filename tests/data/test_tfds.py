@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-import io
 import os
 import shutil
 import socket
-from email.message import Message
 from itertools import islice
 from typing import TYPE_CHECKING, Any
-from urllib.error import HTTPError
 
 import pytest
 
@@ -18,7 +15,6 @@ from tests.errors import error_of as one_error
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from urllib.request import Request
 
     from mha_cli.data.labelled_text import LabelledText
 
@@ -268,17 +264,3 @@ def test_a_failure_halfway_can_be_tried_again(made_builder: Any, tmp_path: Path,
     assert message.startswith(f"made_reviews cannot be downloaded to {tmp_path}: the line; on a machine with network run ")
     monkeypatch.setattr(made_builder, "fails", "")
     assert source("made_reviews", data_dir=str(tmp_path)).splits
-
-
-@pytest.mark.parametrize("answer", [404, None])
-def test_a_server_that_answers_is_enough(answer: int | None, made_builder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def urlopen(request: Request, timeout: float) -> io.BytesIO:
-        assert (request.full_url, request.get_method()) == ("http://there.test/1", "HEAD")
-        raise HTTPError(request.full_url, answer, "", Message(), None) if answer else TimeoutError("timed out")
-
-    monkeypatch.setattr("mha_cli.data.tfds.urlopen", urlopen)
-    monkeypatch.setattr(made_builder, "url_infos", dict.fromkeys(["gs://bucket/file", "http://there.test/1", "http://other.test/2"]))
-    if answer:
-        assert source("made_reviews", data_dir=str(tmp_path)).splits
-    else:
-        assert "timed out" in error_of("made_reviews", EXIT_FAILURE, data_dir=str(tmp_path))

@@ -19,14 +19,7 @@ from attention_cases import BATCH, KEYS, LONGER, QUERIES, QUERY_WIDTH, SIZES, cr
 from layer_contract import randomize
 
 from mha_cli.config.loading import config_from_dict
-from mha_cli.layers import (
-    GlobalMaxPooling1D,
-    MultiHeadAttention,
-    NgramLinear,
-    PositionalEmbedding,
-    TransformerEncoder,
-    blockwise_attention,
-)
+from mha_cli.layers import GlobalMaxPooling1D, MultiHeadAttention, TransformerEncoder, blockwise_attention
 from mha_cli.model.classifier import build_classifier
 from tests.reviews import with_characters
 
@@ -35,7 +28,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 LABELS = np.array([[1.0], [0.0], [1.0]], np.float32)
-NGRAMS = {"max_ngram": 3, "ngram_buckets": 32}
 
 
 def numbers(outputs: Any) -> dict[str, np.ndarray]:
@@ -68,53 +60,35 @@ def model_results(
 
 
 def attention_results() -> Iterator[tuple[str, dict[str, np.ndarray]]]:
-    inputs = cross()
-    masks = {name: masks_of(QUERIES, KEYS)[name] for name in ("padding", "causal", "all-together")}
-    for implementation in ("auto", "fused", "per_head", "blockwise", "folded"):
+    inputs, masks = cross(), masks_of(QUERIES, KEYS)
+    masks["all-together"].pop("use_causal_mask")
+    for implementation in ("fused", "per_head", "blockwise", "folded"):
         layer = MultiHeadAttention(**SIZES, implementation=implementation)
         yield f"{implementation}-weights", layer_results(layer, inputs, return_attention_scores=True)
-        for name, mask in masks.items():
-            causal = "use_causal_mask" in mask
-            arrays = {argument: array for argument, array in mask.items() if argument != "use_causal_mask"}
-            yield f"{implementation}-{name}", layer_results(layer, {**inputs, **arrays}, use_causal_mask=causal)
-        longer = {"query": random(BATCH, LONGER, QUERY_WIDTH), "query_mask": prefix_mask([LONGER, 257, 5], LONGER)}
-        layer = MultiHeadAttention(**SIZES, implementation=implementation)
-        yield f"{implementation}-longer", layer_results(layer, longer, use_causal_mask=True)
-    for implementation in ("fused", "per_head"):
-        layer = MultiHeadAttention(**SIZES, implementation=implementation, attention_score="additive")
-        yield f"{implementation}-additive", layer_results(layer, {**inputs, **masks["padding"]})
-    for implementation in ("fused", "folded"):
-        layer = MultiHeadAttention(**SIZES, implementation=implementation, use_scale=False, use_bias=False)
-        yield f"{implementation}-unscaled", layer_results(layer, inputs)
+        yield f"{implementation}-masks", layer_results(layer, {**inputs, **masks["all-together"]}, use_causal_mask=True)
+    layer = MultiHeadAttention(**SIZES, implementation="per_head", attention_score="additive")
+    yield "additive", layer_results(layer, {**inputs, **masks["padding"]})
+    yield "unscaled", layer_results(MultiHeadAttention(**SIZES, implementation="folded", use_scale=False, use_bias=False), inputs)
+    longer = {"query": random(BATCH, LONGER, QUERY_WIDTH), "query_mask": prefix_mask([LONGER, 257, 5], LONGER)}
+    yield "longer", layer_results(MultiHeadAttention(**SIZES, implementation="blockwise"), longer, use_causal_mask=True)
     yield "auto-long", layer_results(MultiHeadAttention(2, 3), {"query": random(1, 1031, 7)}, use_causal_mask=True)
 
 
 def results() -> dict[str, np.ndarray]:
     """Every result under the current backend, with the same random inputs and weights under all of them."""
     x, real = random(BATCH, QUERIES, 14), prefix_mask([5, 2, 0], QUERIES)
-    embedding = PositionalEmbedding(13, 23, 5, "sinusoidal", token_options={"max_ngram": 5, "ngram_buckets": 64, "conv_kernel_size": 5})
+    words = {"max_ngram": 3, "ngram_buckets": 32, "subword_buckets": 32, "conv_kernel_size": 3}
+    linear = {"max_ngram": 2, "buckets": 32, "subwords": True, "end_decay": 3, "context_windows": [2]}
+    several = {"num_blocks": 2, "num_heads": [3, 1], "key_dim": 5, "attention_score": "additive", "positions": "sinusoidal"}
     cases = {
         **dict(attention_results()),
-        "encoder-post": layer_results(TransformerEncoder(14, 17, 2, activation="gelu"), {"inputs": x, "mask": real}),
-        "encoder-pre": layer_results(TransformerEncoder(14, 17, 2, normalization="pre"), {"inputs": x, "head_mask": random(2)}),
+        "encoder": layer_results(TransformerEncoder(14, 17, 2, normalization="pre"), {"inputs": x, "mask": real, "head_mask": random(2)}),
         "pooling": layer_results(GlobalMaxPooling1D(), {"inputs": x, "mask": real}),
-        "embedding": layer_results(embedding, {"token_ids": np.array([[1, 22, 3, 4, 5, 6, 7], [8, 9, 0, 0, 0, 0, 0]], np.int32)}),
-        "scores": layer_results(
-            NgramLinear(3, 32, 2, 4, [1, 3], 5), {"token_ids": np.array([[7, 2, 7, 2, 7, 22], [7, 7, 0, 0, 0, 0], [0] * 6], np.int32)}
-        ),
         "model": model_results(train=True),
-        "model-convolution": model_results(train=True, **NGRAMS, conv_kernel_size=3),
-        "model-five-classes": model_results(5, **NGRAMS, positions="sinusoidal", normalization="pre", activation="gelu"),
-        "model-linear": model_results(linear={"max_ngram": 2, "buckets": 32, "end_decay": 3, "context_windows": [2]}),
-        "model-subwords": model_results(
-            train=True, characters=11, subword_buckets=32, linear={"max_ngram": 1, "buckets": 32, "subwords": True}
-        ),
-        "model-additive": model_results(train=True, attention_score="additive"),
-        "model-unscaled": model_results(use_scale=False, positions="none"),
-        "model-heads-by-block": model_results(num_blocks=2, num_heads=[3, 1], key_dim=5),
-        "model-per-head": model_results(attention_implementation="per_head"),
-        "model-folded": model_results(train=True, key_dim=17),
-        "model-blockwise": model_results(train=True, attention_implementation="blockwise", length=LONGER, **NGRAMS),
+        "model-words": model_results(train=True, characters=11, linear=linear, **words),
+        "model-five-classes": model_results(5, normalization="pre", activation="gelu", **several),
+        "model-folded": model_results(train=True, attention_implementation="folded", key_dim=17, use_scale=False, positions="none"),
+        "model-blockwise": model_results(train=True, attention_implementation="blockwise", length=LONGER),
     }
     return {f"{name}/{key}": array for name, case in cases.items() for key, array in case.items()}
 

@@ -12,9 +12,9 @@ from scipy.sparse import csr_matrix
 from scipy.special import log_softmax
 from sklearn.svm import LinearSVC
 
-from mha_cli.linear import one_vs_rest, regularization
+from mha_cli.linear import one_vs_rest
 from mha_cli.linear.one_vs_rest import Examples, Regularization, feature_weights
-from mha_cli.linear.regularization import CHOICE_FOLDS, MOST_STEPS, STEP, USUAL_SCALE, choose_regularization, usual_c
+from mha_cli.linear.regularization import CHOICE_FOLDS, STEP, USUAL_SCALE, choose_regularization, usual_c
 from mha_cli.linear.stacking import SCALE_SPREAD
 
 BUCKETS = 40
@@ -80,22 +80,6 @@ def test_what_other_folds_say_decides(
     assert best in steps
     assert found.c == pytest.approx(usual_c(num_texts) * STEP**best)
     assert found.scale == pytest.approx(candidates[best][1], rel=0.02)
-
-
-def test_of_many_texts_one_fold_decides_and_of_all_at_most_so_many_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    fitted: list[int] = []
-    original = regularization.fit_one_vs_rest
-    monkeypatch.setattr(
-        regularization, "fit_one_vs_rest", lambda examples, chosen: fitted.append(len(examples.labels)) or original(examples, chosen)
-    )
-    monkeypatch.setattr(regularization, "ENOUGH", 100)
-    for num_texts, folds in ((60, 3), (200, 2), (300, 1), (1_000, 1)):
-        features, labels = texts_of(num_texts, 2, 0.1)
-        fitted.clear()
-        choose(features, labels, 2)
-        assert len(fitted) % folds == 0
-        assert 3 * folds <= len(fitted) <= (2 + MOST_STEPS) * folds
-        assert all(abs(3 * number - 2 * num_texts) <= 3 for number in fitted)
 
 
 @pytest.mark.parametrize("labels", [[0, 1], [0, 1, 2], [1, 1, 1, 1], [0, 0, 1, 2, 3, 4]])

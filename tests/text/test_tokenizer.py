@@ -161,12 +161,6 @@ def test_what_has_no_spaces_is_split_as_unicode_says(parts: list[str]) -> None:
     assert tokens(text) == regex.findall(r"\X", text)
 
 
-@given(any_text, any_settings)
-def test_latin_text_takes_shorter_ways_to_the_same_tokens(text: str, settings: TextConfig) -> None:
-    tokenize = make_tokenizer(settings)
-    assert tokenize(f"{text} हि") == [*tokenize(text), "हि"]
-
-
 LATIN = [character for character in map(chr, range(0x3000)) if all_latin(character)]
 
 
@@ -206,6 +200,13 @@ def test_punctuation_only_adds_marks(text: str) -> None:
     assert expected is None
 
 
+def test_no_expression_is_possessive() -> None:
+    """Python 3.11.0 to 3.11.4 match possessive groups wrongly: ``'see'`` became ``see'`` there (gh-106052)."""
+    finders = (patterns.plain_words(True), patterns.latin_words(True), patterns.all_latin)
+    found = [find.__self__.pattern for find in finders]
+    assert not [expression for expression in found if re.search(r"[*+?}]\+|\(\?>", expression)]
+
+
 # Long texts: each of these would take minutes or forever, were the time not linear in the length.
 
 
@@ -214,11 +215,6 @@ def test_punctuation_only_adds_marks(text: str) -> None:
     [
         pytest.param("<br" * 100_000 + " " * 100_000, 200_000, id="line breaks that never end"),
         pytest.param(("<br" + " " * 1000) * 300, 600, id="line breaks with much space"),
-        pytest.param("<br" + " " * 300_000, 2, id="a line break with very much space"),
-        pytest.param("a'" * 300_000, 2, id="one word of apostrophes"),
-        pytest.param("a" * 1_000_000, 1, id="one long word"),
-        pytest.param("'" * 300_000, 300_000, id="only apostrophes"),
-        pytest.param("_" * 1_000_000, 0, id="only underscores"),
         pytest.param("a" + "\u0301" * 150_000 + "\u0316" * 150_000, 1, id="one letter with many accents, in the wrong order"),
         pytest.param("Σ" + "'" * 300_000 + "Σ", 300_002, id="a final sigma with its surroundings"),
     ],
@@ -227,20 +223,8 @@ def test_adversarial_texts_finish(text: str, num_tokens: int) -> None:
     assert len(tokens(text)) == num_tokens
 
 
-def test_no_expression_is_possessive() -> None:
-    """Python 3.11.0 to 3.11.4 match possessive groups wrongly: ``'see'`` became ``see'`` there (gh-106052)."""
-    finders = (patterns.plain_words(True), patterns.latin_words(True), patterns.all_latin)
-    found = [find.__self__.pattern for find in finders]
-    assert not [expression for expression in found if re.search(r"[*+?}]\+|\(\?>", expression)]
-
-
-def test_long_runs_of_marks_keep_every_mark() -> None:
-    run = "👍" * 31 + "…" * 34
-    assert tokens(f"a{run}b") == ["a", *run, "b"]
-
-
 HOSTILE = [
-    *("@a", "#1_", "http://", "http://a..", "www.", "a.b+c@", "a@b.", "a'"),
+    *("a", "'", "_", "@a", "#1_", "http://", "http://a..", "www.", "a.b+c@", "a@b.", "a'"),
     *("ខ្", "a\u200d", "👩\u200d", "👍🏽", "🇩", "1\ufe0f\u20e3", "中\u0301", "\u0301\u0316", "\u0344"),
 ]
 
@@ -248,6 +232,10 @@ HOSTILE = [
 @pytest.mark.parametrize("unit", HOSTILE)
 @pytest.mark.parametrize("before", ["", "中", "a.b.c.d.e.f.g.h@"])
 def test_hostile_repetitions_finish(unit: str, before: str) -> None:
-    """Each would take minutes or forever, were the time not linear in the length."""
     text = before + unit * (200_000 // len(unit))
     assert "".join(tokens(text)) == unicodedata.normalize("NFC", unformatted()(text)).replace("_", "")
+
+
+def test_long_runs_of_marks_keep_every_mark() -> None:
+    run = "👍" * 31 + "…" * 34
+    assert tokens(f"a{run}b") == ["a", *run, "b"]

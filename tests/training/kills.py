@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+EPOCHS = 2
+
+
 def counted(replace: Callable[..., None], deadly: int) -> tuple[Callable[..., None], list[Any]]:
     """``os.replace`` that kills this process at its call number ``deadly``, and the calls so far."""
     calls: list[Any] = []
@@ -42,7 +45,7 @@ def main(folder: Path) -> dict[str, Any]:
     """Kill at every rename."""
     in_numpy(setattr)
     state.LEAST_SECONDS, state.MOST_SHARE = 0.0, 1e9  # a save after every step
-    config, data, replace = numpy_config(), numpy_data(), os.replace
+    config, data, replace = numpy_config(epochs=EPOCHS), numpy_data(), os.replace
     os.replace, renames = counted(replace, 0)
     train(config, folder / "whole", data=data)
     os.replace, faults, output = replace, [], folder / "run"

@@ -7,8 +7,6 @@ import json
 import os
 import random
 import shutil
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,8 +22,9 @@ from mha_cli.system.callbacks import SILENT, StepProgress
 from mha_cli.system.whole_files import locked
 from mha_cli.training.state import restore_state, save_state
 from tests.checkpoints import damaged
-from tests.cli.command import ROOT, TIMEOUT, environment
+from tests.cli.command import TIMEOUT, start_module
 from tests.errors import error_of
+from tests.training import kills
 from tests.training.interruptions import assert_same_run, interrupt, train
 from tests.training.numpy_trainer import EPOCHS, STEPS, NumpyTrainer, numpy_config
 
@@ -69,15 +68,14 @@ def test_stopped_after_every_step_and_gone_on_with(config: Config, data: Prepare
 
 @pytest.mark.process
 def test_killed_before_every_rename(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.training.kills", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=TIMEOUT, check=True)
-    found = json.loads(done.stdout)
+    out, err = start_module("tests.training.kills", tmp_path).communicate(timeout=TIMEOUT)
+    found = json.loads(out or err)
     assert found["faults"] == []
     renames = Counter(found["renames"])
     assert renames.pop(CHECKPOINT) >= 1  # the first epoch is the best so far
-    of_states = EPOCHS * (STEPS + 1)  # after every step, and after every epoch again
+    of_states = kills.EPOCHS * (STEPS + 1)  # after every step, and after every epoch again
     # The config as it is given, and as the data decide it.
-    assert renames == {"config.yaml": 2, STATE.name: of_states, "history.jsonl": EPOCHS, "metrics.json": 1}
+    assert renames == {"config.yaml": 2, STATE.name: of_states, "history.jsonl": kills.EPOCHS, "metrics.json": 1}
 
 
 # What cannot be gone on with
