@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -62,31 +61,10 @@ def plain_with_tokenizer(path: Path) -> None:
 
 
 REGEX = {"type": "Replace", "pattern": {"Regex": "(a*)*b"}, "content": "c"}
-VOCABULARY = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3}
-WORDPIECE = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100}
 
-HOSTILE: dict[str, tuple[str, Spoil]] = {
+HOSTILE: dict[str, tuple[str, Spoil]] = {  # tokenizers that lie are in test_hostile_folder.py
     "a regular expression": ("a.keras: tokenizer.json: normalizer Replace has the regular expression", tokenizer(normalizer=REGEX)),
-    "an id beyond the table": (
-        "has pieces with the ids 0 to 151, and the encoder has 151 pieces",
-        tokenizer(model=WORDPIECE | {"vocab": VOCABULARY | {"film": 151}}),
-    ),
-    "no unknown piece": ("cannot be used: … Missing [UNK]", tokenizer(model=WORDPIECE | {"vocab": {"[CLS]": 2, "[SEP]": 3}})),
-    "special pieces beyond the table": (
-        "has pieces with the ids 0 to 999",
-        tokenizer(post_processor={"type": "BertProcessing", "cls": ["[CLS]", 2], "sep": ["[SEP]", 999]}),
-    ),
-    "a negative special piece": (
-        "has pieces with the ids -7 to 150",
-        tokenizer(post_processor={"type": "BertProcessing", "cls": ["[CLS]", -7], "sep": ["[SEP]", 3]}),
-    ),
-    "no JSON": ("tokenizer.json: is not valid JSON", lambda path: rewrite(path, {TOKENIZER: b"{"})),
     "41 MB": ("tokenizer.json has 41,000,000 bytes", lambda path: rewrite(path, {TOKENIZER: bytes(41_000_000)})),
-    "many values": ("has more than 2,000,000 values", lambda path: rewrite(path, {TOKENIZER: b"[[]" + b",[]" * 1_100_000 + b"]"})),
-    "characters that panic": (
-        "normalizer Precompiled is damaged",
-        tokenizer(normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA"}),
-    ),
     "another checksum": ("", lambda path: write_archive(path, members_of(path) | {TOKENIZER: b"{}"})),
     "no tokenizer": ("its settings and tokenizer.json do not go together", without_tokenizer),
     "a tokenizer that nothing reads": ("its settings and tokenizer.json do not go together", plain_with_tokenizer),
@@ -111,7 +89,7 @@ def test_is_refused_in_one_line(message: str, spoil: Spoil, whole: Path, tmp_pat
     spoil(path)
     done = run_here("predict", "the film", "-c", "a.keras", cwd=tmp_path, monkeypatch=monkeypatch)
     assert (done.code, done.stdout) == (2, "")
-    assert re.search(".*".join(map(re.escape, message.split("…"))), done.stderr)
+    assert message in done.stderr
     assert done.stderr.startswith("error: a.keras: ")
     assert done.stderr.count("\n") == 1
 

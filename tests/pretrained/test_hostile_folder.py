@@ -166,17 +166,11 @@ HOSTILE: dict[str, tuple[Break, str]] = {
     "a header of 5 MB": (header(b" " * 5_000_000 + b"{}"), "claims a header of 5,000,0"),
     "a header beyond the file": (header({}, size=400), "invalid header length"),
     "a header of brackets": (header(b'{"a":' + b"[" * 100_000), "recursion limit exceeded"),
-    "a header that is no text": (header(b"\xff\xfe"), "invalid UTF-8"),
     "no tensors": (header({}, b""), f"has no tensor {WORDS}; config.json describes another encoder"),
     "a name twice": (header(f"{json.dumps(described(0, 16))[:-1]}, {json.dumps(described(0, 16))[1:]}".encode()), "has no tensor"),
     "overlapping": (header(described(0, 16) | described(8, 16, (2,), name="b")), "invalid offset"),
-    "a hole": (header(described(8, 16, (2,))), "invalid offset"),
-    "backwards": (header(described(16, 0)), "invalid offset"),
     "beyond the end": (header(described(0, 1600, (400,))), "file not fully covered"),
-    "bytes after the last": (header(described(0, 16), bytes(20)), "file not fully covered"),
     "sizes that overflow": (header(described(0, 16, (1 << 62, 1 << 62))), "overflow"),
-    "a shape that is not its bytes'": (header(described(0, 16, (5,))), "invalid shape"),
-    "an unknown type": (header(described(0, 16, dtype="F99")), "unknown variant"),
     "8-bit floats": (
         header(described(0, 3171, (151, WIDTH), "F8_E4M3", WORDS), bytes(3171)),
         "is of type F8_E4M3; mha reads F32, F16, BF16",
@@ -193,7 +187,6 @@ HOSTILE: dict[str, tuple[Break, str]] = {
     },
     "an index of folders": (sharded({WORDS: ".."}), "is not a file"),
     "an index with a NUL": (sharded({WORDS: "a\0b"}), "no such file"),
-    "an index with half a character": (sharded({WORDS: "\ud800"}), "no such file"),
     "an index with a long name": (sharded({WORDS: "a" * 300}), "File name too long"),
     "an index of a file that is not there": (sharded({WORDS: "model-2.safetensors"}), "model-2.safetensors: no such file"),
     # other files in place of these
@@ -223,11 +216,9 @@ HOSTILE: dict[str, tuple[Break, str]] = {
     "another activation": (config(hidden_act="gelu_new"), "hidden_act is 'gelu_new'; it should be 'gelu' or 'relu'"),
     "an activation of control characters": (config(hidden_act="\x1b[2J"), "hidden_act is '\\x1b[2J'"),
     "an activation in a list": (config(hidden_act=["gelu"]), "hidden_act is missing or no such value; it should be 'gelu' or 'relu'"),
-    "no width": (file(CONFIG, b'{"model_type": "bert", "vocab_size": 9}'), "hidden_size is missing or no such value; field required"),
     "heads that do not divide": (config(num_attention_heads=4), "4 heads do not divide 21 units"),
     "blocks that lie": (config(num_hidden_layers=100), "has no tensor encoder.layer.2"),
     "positions that lie": (config(max_position_embeddings=38), "has the shape (37, 21); config.json implies (38, 21)"),
-    "a gigantic width": (config(hidden_size=1 << 80), "hidden_size is 1208925819614629174706176; it should be less than"),
     "a negative width": (config(hidden_size=-21), "hidden_size is -21; it should be greater than"),
     "an epsilon that is no number": (config(layer_norm_eps=float("nan")), "layer_norm_eps is nan; it should be"),
     "another padding": (config(pad_token_id=1), "its padding has the id 0, and pad_token_id of config.json is 1; the files belong"),
@@ -362,7 +353,7 @@ def test_any_value_anywhere_in_a_tokenizer_is_used_or_refused(family: str, tmp_p
     assert "panicked" not in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("name", [CONFIG, WEIGHTS, TOKENIZER])
+@pytest.mark.parametrize("name", [CONFIG, WEIGHTS])
 def test_any_damage_is_refused_or_harmless(name: str, tmp_path: Path) -> None:
     folder = tiny_folder(tmp_path, "bert")
     whole = (folder / name).read_bytes()
@@ -405,9 +396,7 @@ LARGEST: dict[str, tuple[int, Callable[[], Break]]] = {
         lambda: wordpiece(vocab={f"{number:x}": number for number in range(475_000)} | {"[UNK]": 475_000}),
     ),
     "a tree of pieces": (1_500, lambda: unigram(*(f"{number * 7919 % 10**9:0499}"[::-1] for number in range(8_000)))),
-    "added tokens": (1_500, lambda: added(*(f"{number:x}{'a' * 1_900}" for number in range(100)))),
     "many values": (1_500, lambda: file(TOKENIZER, b'{"a": [1' + b",[]" * 990_000 + b"]}")),
-    "a long text": (1_500, lambda: file(TOKENIZER, b'{"a": "' + b"a" * 39_000_000 + b'"}')),
 }
 """Megabytes that a tokenizer may take, and the tokenizer."""
 
