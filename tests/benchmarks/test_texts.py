@@ -29,19 +29,6 @@ def write_csv(path: Path, rows: Sequence[tuple[str, str]]) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("text", "pattern"),
-    [
-        ("Don't cut café", file_peers.LETTERS),
-        ("मेरा कार्ड कहाँ है?", file_peers.SPACES),
-        ("味道不错, OK", file_peers.CHARACTERS),
-        ("อาหารอร่อยมาก", file_peers.CHARACTERS),
-    ],
-)
-def test_what_a_word_is_follows_from_the_script(text: str, pattern: str) -> None:
-    assert file_peers.words_pattern([text]) == pattern
-
-
 @pytest.mark.parametrize("name", ["svm-words", "svm-characters", "svm-both", "nbsvm"])
 def test_a_peer_learns_three_classes_from_a_file(name: str, tmp_path: Path) -> None:
     train, test = write_csv(tmp_path / "train.csv", LEARNT), write_csv(tmp_path / "test.csv", ASKED)

@@ -84,10 +84,9 @@ def results() -> dict[str, np.ndarray]:
         **dict(attention_results()),
         "encoder": layer_results(TransformerEncoder(14, 17, 2, normalization="pre"), {"inputs": x, "mask": real, "head_mask": random(2)}),
         "pooling": layer_results(GlobalMaxPooling1D(), {"inputs": x, "mask": real}),
-        "model": model_results(train=True),
         "model-words": model_results(train=True, characters=11, linear=linear, **words),
         "model-five-classes": model_results(5, normalization="pre", activation="gelu", **several),
-        "model-folded": model_results(train=True, attention_implementation="folded", key_dim=17, use_scale=False, positions="none"),
+        "model-folded": model_results(attention_implementation="folded", key_dim=17, use_scale=False, positions="none"),
         "model-blockwise": model_results(train=True, attention_implementation="blockwise", length=LONGER),
     }
     return {f"{name}/{key}": array for name, case in cases.items() for key, array in case.items()}
@@ -132,7 +131,7 @@ def test_gives_the_same_numbers_as_tensorflow(backend: str, expected: dict[str, 
     assert 0.2 < dropped.mean() < 0.8
     assert len({calls_and_blocks.tobytes() for calls_and_blocks in dropped}) == 4  # every block of every call draws its own
     assert found.keys() == expected.keys()
-    assert sum("/trained_" in name for name in found) > 50
+    assert sum("/trained_" in name for name in found) > 30
     for name, result in found.items():
         assert np.isfinite(result).all(), name
         np.testing.assert_allclose(result, expected[name], atol=2e-5, rtol=1e-5, err_msg=name)  # numbers of up to 20, rounded

@@ -182,7 +182,7 @@ def test_of_nothing_comes_the_output_bias(implementation: str) -> None:
     for batch, queries, keys in EMPTY.values():
         x = [random(batch, size, width) for size, width in ((queries, QUERY_WIDTH), (keys, VALUE_WIDTH), (keys, KEY_WIDTH))]
         inputs = [tf.constant(each) for each in (*x, np.ones((batch, keys), bool), np.ones((batch, HEADS, queries, keys), bool))]
-        for function in (run, compiled):
+        for function in (run, compiled) if implementation == "auto" else (run,):
             output, gradients = function(*inputs)
             np.testing.assert_array_equal(output, np.broadcast_to(layer.output_bias, (batch, queries, OUTPUT_DIM)))
             for name, gradient in gradients.items():
@@ -200,20 +200,6 @@ def test_a_single_key_is_looked_at_without_a_warning(implementation: str, attent
     assert_same_output(output, paper(layer, x, allowed[:, None, None])[0])
     for name in ("query", "key"):  # nothing but this key is there to be looked at
         assert gradients[name] is None or np.abs(gradients[name]).max() < 1e-6
-
-
-@pytest.mark.parametrize("implementation", ["fused", "per_head", "folded"])
-def test_gradient_of_the_head_mask_is_what_each_head_gives(implementation: str) -> None:
-    x, layer = cross(), cross_layer(implementation)
-    head_mask = tf.ones((BATCH, HEADS))
-    with tf.GradientTape() as tape:
-        tape.watch(head_mask)
-        output = layer(**x, head_mask=head_mask)
-        loss = tf.reduce_sum(output * random(*output.shape, seed=9))
-    gates = np.ones((BATCH, HEADS))
-    upstream = random(*output.shape, seed=9)
-    expected = finite_differences(lambda: float((paper(layer, x, gate=gates)[0] * upstream).sum()), gates)
-    assert_same_gradient(tape.gradient(loss, head_mask), expected)
 
 
 # Gradients

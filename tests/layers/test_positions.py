@@ -61,6 +61,17 @@ def test_positions_are_added_to_the_embeddings_of_tokens(positions: str, options
         np.testing.assert_array_equal(tokens, np.array(layer.token_embedding.words)[TOKEN_IDS])
 
 
+@pytest.mark.parametrize("epsilon", [1e-12, 1e-3])
+def test_the_norm_takes_its_epsilon(epsilon: float) -> None:
+    layer = PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, norm_epsilon=epsilon)
+    layer(TOKEN_IDS)
+    randomize(layer, scale=0.03)
+    sums = np.array(layer.token_embedding(TOKEN_IDS)) + np.array(layer.position_table())[:LENGTH]
+    centred = sums - sums.mean(-1, keepdims=True)
+    normed = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + epsilon)
+    np.testing.assert_allclose(layer(TOKEN_IDS), normed * np.array(layer.norm.gamma) + np.array(layer.norm.beta), atol=1e-6)
+
+
 def test_the_longest_input_fits_and_a_longer_one_is_refused() -> None:
     layer = PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH)
     assert layer(np.ones((2, LONGEST), np.int32)).shape == (2, LONGEST, WIDTH)

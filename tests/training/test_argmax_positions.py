@@ -13,7 +13,7 @@ from mha_cli.config.settings import Config, ModelConfig
 from mha_cli.model.classifier import build_classifier
 from mha_cli.training import argmax_positions
 from mha_cli.training import trainer as trainer_module
-from mha_cli.training.argmax_positions import training_output, winners_suffice, winning_positions
+from mha_cli.training.argmax_positions import training_output, winners_suffice
 from mha_cli.training.run import run_epoch
 from mha_cli.training.trainer import Trainer
 from tests.covering import pairwise
@@ -50,25 +50,6 @@ def test_output_and_gradients_are_those_of_all_positions(
     results = [output_and_gradients(config, winners_only) for winners_only in (False, True)]
     for ours, expected in zip(results[1], results[0], strict=True):
         np.testing.assert_allclose(ours, expected, atol=1e-5, rtol=1e-4)
-
-
-def test_winning_positions_by_hand() -> None:
-    x = np.zeros((3, 5, 3), np.float32)
-    x[0, 1, 0] = x[0, 3, 1] = x[0, 3, 2] = 1.0
-    x[0, 4] = 9.0  # padding
-    x[1, 2, 0] = x[1, 0, 0] = 1.0  # a tie; the other features do not count
-    mask = np.array([[True] * 4 + [False], [True] * 5, [False] * 5])
-    kept = np.array([[True, True, True], [True, False, False], [True, True, True]])
-    positions = np.array(winning_positions(tf.constant(x), tf.constant(mask), tf.constant(kept)))
-    assert positions.shape == (3, 2)
-    assert [set(row) for row in positions[:2]] == [{1, 3}, {0, 2}]
-    for multiple, number in ((3, 3), (4, 4), (8, 5)):  # others fill up, of five there are
-        more = np.array(winning_positions(tf.constant(x), tf.constant(mask), tf.constant(kept), multiple))
-        assert more.shape == (3, number)
-        assert {1, 3} <= set(more[0])
-        assert all(len(set(row)) == number for row in more)
-    nothing = winning_positions(tf.ones((2, 4, 3)), tf.ones((2, 4), bool), tf.zeros((2, 3), bool))
-    assert nothing.shape == (2, 1)  # a layer wants one position at least
 
 
 @pytest.mark.parametrize(

@@ -112,14 +112,6 @@ def test_learning_rates(schedule: str, warmup_share: float, steps: list[int], ex
     assert rates(steps, schedule=schedule, warmup_share=warmup_share) == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.parametrize(("name", "keras_name"), [("adamw", "AdamW"), ("adam", "Adam"), ("rmsprop", "RMSprop")])
-def test_the_named_optimizer_with_its_limits(name: str, keras_name: str) -> None:
-    optimizer = build_optimizer(TrainingConfig.model_validate({"optimizer": name, "clip_norm": 0.25}), 0.1)
-    assert type(optimizer).__name__ == keras_name
-    assert optimizer.global_clipnorm == 0.25
-    assert build_optimizer(TrainingConfig.model_validate({"optimizer": name}), 0.1).global_clipnorm is None
-
-
 def test_lazy_adam_on_all_rows_is_adam() -> None:
     rng = np.random.default_rng(0)
     start, gradients = rng.normal(size=(5, 3)).astype(np.float32), rng.normal(size=(4, 5, 3)).astype(np.float32)

@@ -12,12 +12,11 @@ import tensorflow as tf
 from mha_cli.config.settings import Config, TextConfig
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import one_hot
-from mha_cli.model.classifier import build_classifier
 from mha_cli.runtime import forward
 from mha_cli.system import processor
 from mha_cli.system.callbacks import EpochRecord
 from mha_cli.training.epoch import EpochInputs
-from mha_cli.training.precision import WIDE, choose_precision, computing_in
+from mha_cli.training.precision import WIDE, choose_precision
 from mha_cli.training.run import run_epoch
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
@@ -58,32 +57,6 @@ def test_the_choice(
         (tmp_path / "cpuinfo").write_text(FLAGS.format(feature))
     monkeypatch.setattr(processor, "CPU_INFO", tmp_path / "cpuinfo")
     assert choose_precision(with_settings(tiny_config, key_dim=key_dim, precision=setting)) == chosen
-
-
-# The policies
-
-
-def test_attention_and_feed_forward_multiply_in_bfloat16_within_the_block_only(tiny_config: Config) -> None:
-    model = build_classifier(tiny_config, 29, 2)
-    layers = model._flatten_layers()
-    assert {"encoder_0", "attention", "feed_forward_in", "attention_norm", "classifier"} <= {layer.name for layer in layers}
-
-    def compute_types() -> dict[str, str]:
-        return {layer.path: layer.compute_dtype for layer in layers}
-
-    before = compute_types()
-    assert set(before.values()) == {"float32"}
-    with pytest.raises(ZeroDivisionError), computing_in(model, "bfloat16"):
-        inside = compute_types()
-        raise ZeroDivisionError
-    multiplying = {"encoder_0/attention", "encoder_0/feed_forward_in", "encoder_0/feed_forward_out"}
-    assert {path for path, name in inside.items() if name == "bfloat16"} == multiplying
-    assert compute_types() == before
-    with computing_in(model, "float32"):
-        assert compute_types() == before
-    with computing_in(model, "bfloat16"):
-        pass
-    assert compute_types() == before
 
 
 # The batches
