@@ -75,11 +75,11 @@ def rules(facts: Facts, named: dict[str, dict[str, Any]]) -> dict[str, dict[str,
     linear, has_ngrams = named.get("linear"), model.get("max_ngram", 1) > 1
     has_linear = linear is not None
     spelt = facts.characters >= SPELT_WORD and facts.num_tokens <= MOST_WITH_SUBWORDS
-    has_subwords = model.get("subword_buckets", spelt) or (linear or {}).get("subwords", spelt and has_linear)
+    pretrained = model.get("pretrained") is not None
+    has_subwords = model.get("subword_buckets", spelt and not pretrained) or (linear or {}).get("subwords", spelt and has_linear)
     characters = named.get("text", {}).get("subword_characters", 16 if has_subwords else 0)
     is_weighed = facts.median_length > LONG_TEXT and model.get("positions") != "none"
     has_unlabelled = data.get("unlabelled") or data.get("unlabelled_split")  # the linear model would label them, for every epoch
-    pretrained = model.get("pretrained") is not None
     teaches = facts.num_texts >= TAUGHT_TEXTS * facts.num_classes and not pretrained
     stands_alone = named.get("training", {}).get("keep_linear") is False
     most_rows = MOST_LINEAR_WEIGHTS // num_outputs(facts.num_classes)

@@ -80,6 +80,11 @@ def test_scores_teach_by_themselves_neither_where_there_are_none_nor_texts_witho
     assert not decide(config, KINDS_OF_TEXTS["films"]).training.distill_linear
 
 
+def test_a_pretrained_encoder_without_the_linear_model_reads_no_subwords() -> None:
+    config = load_config(RECIPES / "pretrained.yaml", ["data.train=texts.csv", "model.pretrained=encoder", "linear=null"])
+    assert decide(config, KINDS_OF_TEXTS["films"]).text.subword_characters == 0
+
+
 NAMED: list[list[dict[str, Any]]] = [
     [{"data": {"validation_share": 0.3}}, {"text": {"vocabulary_size": 77}}, {"text": {"sequence_length": 9}}],
     [{"training": {"epochs": 1}}, {"training": {"batch_size": 4}}],
