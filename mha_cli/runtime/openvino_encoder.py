@@ -36,8 +36,8 @@ LOWEST = np.float32(-3e38)
 LARGEST = 1_000.0
 """Weights and embeddings up to which nothing overflows; OpenVINO's exponential would make numbers of what is none."""
 
-LENGTH_STEP = 32
-"""Texts are padded on to multiples of it, with which the inner loops leave no rest."""
+LENGTH_STEP = 8
+"""Texts are padded to multiples of it: few lengths to generate kernels for, and little padding for short texts."""
 
 
 class OpenVinoEncoder:
