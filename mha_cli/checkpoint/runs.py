@@ -27,6 +27,7 @@ METRICS = "metrics.json"
 HISTORY = "history.jsonl"
 STATE = Path("last") / "state.npz"
 FEATURES = Path("last") / "features.f32"
+ANSWERS = Path("last") / "answers.f32"
 CHECKPOINT_VARIABLE = "MHA_CHECKPOINT"
 
 RunDirectory = NewType("RunDirectory", Path)  # a folder that this process holds for its training; see ``held_directory``
@@ -141,8 +142,8 @@ def keep_config(output: Path, config: Config) -> None:
 
 
 def has_state(output: Path) -> bool:
-    """Whether a run directory holds anything that was learnt: a state, or the checkpoint of an epoch."""
-    return (output / CHECKPOINT).is_file() or (output / STATE).is_file()
+    """Whether a run directory holds anything to go on with: a state, the checkpoint of an epoch, or what is computed once."""
+    return any((output / name).is_file() for name in (CHECKPOINT, STATE, FEATURES, ANSWERS))
 
 
 @contextmanager

@@ -298,10 +298,8 @@ class TrainingConfig(Settings):
     monitor: Literal["accuracy", "loss", "last"] = Field(
         "accuracy", description="Validation figure that chooses the best epoch; last always chooses the last one."
     )
-    distill_linear: bool = Field(
-        False, description="Distill the linear model: half of a target, or all without a label, is its out-of-fold prediction."
-    )
-    keep_linear: bool = Field(True, description="Keep the linear model in the checkpoint after distillation; false drops it.")
+    teacher: str | None = Field(None, min_length=1, description="Model that teaches the encoder: linear, a run or a checkpoint.")
+    keep_linear: bool = Field(True, description="Keep the linear model in the checkpoint after it has taught; false drops it.")
     refit_linear: bool = Field(False, description="Fit the linear model of the checkpoint again, with the validation part.")
 
     def _faults(self) -> Iterator[str]:
@@ -331,7 +329,7 @@ class Config(Settings):
     @property
     def reads_unlabelled(self) -> bool:
         """Whether the training uses texts without labels."""
-        return self.training.distill_linear or (self.linear is not None and self.linear.ngram_embeddings)
+        return self.training.teacher is not None or (self.linear is not None and self.linear.ngram_embeddings)
 
     @property
     def is_frozen(self) -> bool:
@@ -342,7 +340,7 @@ class Config(Settings):
         """The config of the checkpoint: without the linear model if that only teaches the encoder."""
         if self.training.keep_linear:
             return self
-        training = self.training.model_copy(update={"distill_linear": False, "keep_linear": True, "finetune_epochs": 0})
+        training = self.training.model_copy(update={"teacher": None, "keep_linear": True, "finetune_epochs": 0})
         text = self.text if self.model.subword_buckets else self.text.model_copy(update={"subword_characters": 0})
         return self.model_copy(update={"text": text, "linear": None, "training": training})
 
@@ -368,11 +366,11 @@ class Config(Settings):
             yield from self._faults_of_ngrams_and_subwords()
         if self.model.pretrained and self.training.word_dropout:
             yield f"training.word_dropout={self.training.word_dropout} drops words, and model.pretrained reads pieces; take 0"
-        if self.training.distill_linear and not self.linear:
-            yield "training.distill_linear=true needs a linear model; set linear.max_ngram=3, or take distill_linear=false"
-        may_distill = self.training.distill_linear or (self.auto and self.linear)
-        if not (self.training.keep_linear or may_distill):
-            yield "training.keep_linear=false drops a linear model that teaches no encoder; take distill_linear=true, or keep_linear=true"
+        if self.training.teacher == "linear" and not self.linear:
+            yield "training.teacher=linear needs a linear model; set linear.max_ngram=3, or take teacher=null"
+        may_teach = self.training.teacher == "linear" or (self.auto and self.linear and not self.training.teacher)
+        if not (self.training.keep_linear or may_teach):
+            yield "training.keep_linear=false drops a linear model that teaches no encoder; take teacher=linear, or keep_linear=true"
         if self.training.finetune_epochs:
             yield from self._faults_of_finetuning(self.training.finetune_epochs)
 
@@ -392,8 +390,8 @@ class Config(Settings):
             yield f"text.subword_characters={characters} has no effect; {way_out}"
 
     def _faults_of_finetuning(self, labelled: int) -> Iterator[str]:
-        if not self.auto and not self.training.distill_linear:
-            yield f"training.finetune_epochs={labelled} leaves out guessed labels, and without distill_linear there are none; take 0"
+        if not self.auto and not self.training.teacher:
+            yield f"training.finetune_epochs={labelled} leaves out guessed labels, and without a teacher there are none; take 0"
         if not self.auto and labelled >= self.training.epochs:
             epochs = self.training.epochs
             yield f"training.finetune_epochs={labelled} leaves no epoch to guessed labels; take fewer than epochs={epochs}"

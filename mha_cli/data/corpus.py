@@ -306,6 +306,10 @@ class Corpus:
         pieces = self._pieces.encoded(self.labels)
         return encoded if pieces is None else replace(encoded, pieces=pieces.subset(rows))
 
+    def words(self, row: int) -> list[str]:
+        """The tokens of one text."""
+        return [self._distinct[number] for number in self._tokens_of(row)]
+
     def _count_tokens(self, rows: Rows) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Occurrences of each distinct token in some texts, and the number of these texts that have it."""
         counts, num_texts = np.zeros((2, len(self._distinct)), np.int64)

@@ -80,6 +80,8 @@ def rules(facts: Facts, named: dict[str, dict[str, Any]]) -> dict[str, dict[str,
     characters = named.get("text", {}).get("subword_characters", 16 if has_subwords else 0)
     is_weighed = facts.median_length > LONG_TEXT and model.get("positions") != "none"
     has_unlabelled = data.get("unlabelled") or data.get("unlabelled_split")  # the linear model would label them, for every epoch
+    reads_made = named.get("training", {}).get("teacher") not in (None, "linear")
+    least, most, texts_in_all = (3, 20, 20_000) if pretrained else (2, 5 if reads_made else 10, 100_000)
     teaches = facts.num_texts >= TAUGHT_TEXTS * facts.num_classes and not pretrained
     stands_alone = named.get("training", {}).get("keep_linear") is False
     most_rows = MOST_LINEAR_WEIGHTS // num_outputs(facts.num_classes)
@@ -101,9 +103,9 @@ def rules(facts: Facts, named: dict[str, dict[str, Any]]) -> dict[str, dict[str,
             "context_windows": [5, 25] if is_weighed else [],
         },
         "training": {
-            "epochs": max(3, min(20, round(20_000 / facts.num_texts))) if pretrained else max(2, min(10, round(100_000 / facts.num_texts))),
+            "epochs": max(least, min(most, round(texts_in_all / facts.num_texts))),
             "batch_size": 32 if facts.num_texts >= 1_000 else 8,
-            "distill_linear": has_linear and (stands_alone or (teaches and not has_unlabelled)),
+            "teacher": "linear" if has_linear and (stands_alone or (teaches and not has_unlabelled)) else None,
         },
     }
     return {

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, compress
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
+from mha_cli.checkpoint.runs import checkpoint_in
 from mha_cli.config.settings import Config, FilesData, SampleData, TfdsData
 from mha_cli.data.batches import Rows
 from mha_cli.data.corpus import Corpus, EncodedTexts, counted, encode_labelled, encode_texts, of_known_classes
@@ -18,6 +20,7 @@ from mha_cli.data.decisions import decide, in_words
 from mha_cli.data.files import FileTexts
 from mha_cli.data.in_memory import MemoryTexts
 from mha_cli.data.labelled_text import LabelledText, TextSource
+from mha_cli.data.made_texts import made_texts
 from mha_cli.data.sources import DataSection, open_source, with_columns
 from mha_cli.errors import MhaError, listed, plural, printable
 from mha_cli.pretrained.folder import PretrainedEncoder, read_pretrained, with_pretrained
@@ -40,7 +43,9 @@ class PreparedData:
         config: settings of the run, with those that the data decided.
         targets: target probabilities of the classes, (N, C), for the N texts of ``train``.
         vocabulary: words of ``train``, and of the validation part if the linear model learns from it.
+        unlabelled: texts for the teacher to label; for a run that teaches, with texts made of ``train``.
         num_guessed: texts at the end of ``train`` whose targets are predictions.
+        teacher: run that teaches, with ``train`` and then ``unlabelled`` as it reads them; None for none.
         pretrained: encoder that the training starts from; None for one from scratch.
     """
 
@@ -52,6 +57,7 @@ class PreparedData:
     class_names: tuple[str, ...]
     unlabelled: EncodedTexts | None = None
     num_guessed: int = 0
+    teacher: tuple[Checkpoint, EncodedTexts] | None = None
     pretrained: PretrainedEncoder | None = None
 
     @property
@@ -67,6 +73,8 @@ def prepare(config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryText
     if config.model.pretrained:
         pretrained = read_pretrained(Path(config.model.pretrained))
         config = with_pretrained(config, pretrained)
+    run = config.training.teacher
+    teacher = None if run in (None, "linear") else read_checkpoint(checkpoint_in(Path(run)))
     source = in_memory or open_source(config.data, callbacks.log)
     unlabelled = source.unlabelled()  # first, since a path that is wrong is refused at once
     split = source.splits[0]
@@ -74,6 +82,8 @@ def prepare(config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryText
     where = source.name if in_memory else f"{source.name}, split {split}"
     pieces = None if pretrained is None else pretrained.piece_tokenizer(config.text)
     corpus = Corpus(texts, config.text, source.class_names, where, config.data.validation == "names", pieces)
+    if teacher:
+        _refuse_other_classes(f"training.teacher: {teacher.name}", teacher.class_names, where, corpus.class_names)
     for warning in _data_warnings(corpus, source):
         callbacks.note(warning)
 
@@ -93,14 +103,29 @@ def prepare(config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryText
     if warning := _doubt(validation, vocabulary, "give more texts, or raise text.vocabulary_size"):
         callbacks.note(f"{part}: {warning}")
 
-    encoded = None
+    def more() -> Iterator[str]:
+        """Texts without labels: the source's and, for a run that teaches, made ones."""
+        yield from source.unlabelled() or ()
+        if teacher:
+            yield from made_texts([corpus.words(row) for row in train_rows], config.seed)
+
+    encoded = teaches = None
     if unlabelled is not None and not config.reads_unlabelled:
-        callbacks.note(f"{source.name}: nothing reads the texts without labels; see training.distill_linear and linear.ngram_embeddings")
-    elif unlabelled is not None:
-        more = counted(unlabelled, f"{source.name}, texts without labels", callbacks.log)
-        encoded = encode_texts(more, TextPipeline(config.text, vocabulary, pieces))
-    targets = one_hot(train.labels, len(corpus.class_names))
-    return PreparedData(config, train, targets, validation, vocabulary, corpus.class_names, encoded, pretrained=pretrained)
+        callbacks.note(f"{source.name}: nothing reads the texts without labels; see training.teacher and linear.ngram_embeddings")
+    elif unlabelled is not None or teacher:
+        unlabelled = counted(more(), f"{source.name}, texts without labels", callbacks.log)
+        encoded = encode_texts(unlabelled, TextPipeline(config.text, vocabulary, pieces))
+    if teacher:
+        labelled = compress((one.text for one in source.read(split)), np.isin(np.arange(len(corpus)), train_rows))
+        teaches = teacher, encode_texts(chain(labelled, more()), teacher.text_pipeline())
+    targets, names = one_hot(train.labels, len(corpus.class_names)), corpus.class_names
+    return PreparedData(config, train, targets, validation, vocabulary, names, encoded, teacher=teaches, pretrained=pretrained)
+
+
+def _refuse_other_classes(name: str, classes: Sequence[str], other: str, others: Sequence[str]) -> None:
+    if odd := sorted(set(classes) ^ set(others)):
+        names = listed([printable(one) for one in odd], NAMED_CLASSES)
+        raise MhaError(f"{name}: has other classes than {other}: {names}", "take models of the same classes")
 
 
 def _data_warnings(corpus: Corpus, source: TextSource) -> Iterator[str]:
@@ -232,9 +257,7 @@ def same_texts(
     """Read the same split for several models, once for all with the same text settings and vocabulary; see ``labelled_texts``."""
     first, read = checkpoints[0], dict[object, LabelledTexts]()
     for other in checkpoints:
-        if odd := sorted(set(first.class_names) ^ set(other.class_names)):
-            names = listed([printable(name) for name in odd], NAMED_CLASSES)
-            raise MhaError(f"{other.name}: has other classes than {first.name}: {names}", "compare models of the same classes")
+        _refuse_other_classes(other.name, other.class_names, first.name, first.class_names)
         parts = [(one.config.data, one.config.seed, one.class_names) for one in (first, other)]
         if split == "validation" and parts[0] != parts[1]:
             raise MhaError(f"{other.name}: holds out other texts in training than {first.name}", "say with --split which to take")

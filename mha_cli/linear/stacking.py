@@ -59,7 +59,7 @@ def fit_stack(
         linear_logits: logits of the linear model, (N, U); None for an encoder alone, which gets a scale and a shift.
         labels: class ids, (N,).
         weights: how much each text's loss counts, (N,); None for all alike.
-        is_pretrained: whether the encoder is a pretrained one, which usually weighs more.
+        is_pretrained: whether the encoder is a pretrained one, or has learnt from a run; such encoders usually weigh more.
     """
     units, truths = encoder_logits.shape[1], (np.arange(len(labels)), labels)
     readers = [encoder_logits] if linear_logits is None else [encoder_logits, linear_logits]

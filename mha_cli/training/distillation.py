@@ -1,7 +1,7 @@
-"""Distillation of the linear model into the encoder: targets for labelled and unlabelled texts.
+"""Distillation: targets for labelled and unlabelled texts, from the answers of a teacher.
 
-A model only repeats the labels of its own training texts, so predictions for labelled texts are out-of-fold. Context weights and stack
-have learnt from all labels.
+The teacher is the linear model, or a finished run. A linear model only repeats the labels of its own training texts, so its answers to
+labelled texts are out-of-fold; context weights and stack have learnt from all labels.
 
 Source: Hinton, Vinyals and Dean 2015, "Distilling the Knowledge in a Neural Network", section 2 (targets of both kinds); Wolpert 1992,
 "Stacked Generalization" (answers from the other folds).
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -24,30 +25,41 @@ from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import plural
 from mha_cli.linear.fit import LinearModel, cross_fit_linear_model, linear_logits
 from mha_cli.linear.stacking import fit_stack, probabilities_of
+from mha_cli.runtime.probabilities import Scorer
+from mha_cli.system.callbacks import Callbacks
+from mha_cli.training.computed_once import computed_once
 
-SHARE = 0.5
-"""Share of the linear model in a labelled text's target."""
+SHARE = 0.5  # share of the teacher in a labelled text's target
 
 Floats = npt.NDArray[np.float32]
 
 
-def distilled_targets(config: Config, data: PreparedData, log: Callable[[str], None]) -> tuple[LinearModel, Floats]:
-    """The linear model, and the targets of all texts, those without labels last, (N + M, C)."""
+def answers_of_linear_model(config: Config, data: PreparedData, log: Callable[[str], None]) -> tuple[LinearModel, Floats]:
+    """The linear model, and its answers to all texts, (N + M, C), out-of-fold for those with a label."""
     fitted, logits_NU = cross_fit_linear_model(config, data, log)
     weights = loss_weights(config.training.class_weights, data.targets)
     stack = fit_stack(np.zeros_like(logits_NU), logits_NU, data.train.labels, weights)
-    targets_NC = (1.0 - SHARE) * data.targets + SHARE * probabilities_of(stack.logits(0.0, logits_NU)).astype(np.float32)
-    if data.unlabelled is None:
-        return fitted, targets_NC
-    log(f"scoring {plural(len(data.unlabelled), 'text')} without labels")
-    logits_MU = linear_logits(config, data, data.unlabelled, fitted)
-    return fitted, np.concatenate([targets_NC, probabilities_of(stack.logits(0.0, logits_MU)).astype(np.float32)])
+    if data.unlabelled is not None:
+        log(f"scoring {plural(len(data.unlabelled), 'text')} without labels")
+        logits_NU = np.concatenate([logits_NU, linear_logits(config, data, data.unlabelled, fitted)])
+    return fitted, probabilities_of(stack.logits(0.0, logits_NU)).astype(np.float32)
 
 
-def with_targets(data: PreparedData, targets: Floats) -> PreparedData:
-    """The data with these targets, (N + M, C); a text without a label has the class that is most probable by them."""
+def answers_of_run(data: PreparedData, path: Path, callbacks: Callbacks) -> Floats:
+    """The answers of the run that teaches to all texts, (N + M, C), computed once and kept in a file."""
+    assert data.teacher
+    teacher, texts = data.teacher
+    scorer, names = Scorer(teacher), teacher.class_names
+    answers = computed_once(lambda rows: scorer(texts.subset(rows)), (len(texts), len(names)), path, "the teacher's answers", callbacks)
+    return answers[:, [names.index(name) for name in data.class_names]]
+
+
+def with_answers(data: PreparedData, answers: Floats) -> PreparedData:
+    """The data with targets by a teacher's answers, (N + M, C); a text without a label has the class that is most probable by them."""
+    num_labelled = len(data.train)
+    targets = np.concatenate([(1.0 - SHARE) * data.targets + SHARE * answers[:num_labelled], answers[num_labelled:]])
     if data.unlabelled is None:
         return dataclasses.replace(data, targets=targets)
-    labels = targets[len(data.train) :].argmax(axis=1).astype(np.int32)
+    labels = answers[num_labelled:].argmax(axis=1).astype(np.int32)
     train = join_texts(data.train, dataclasses.replace(data.unlabelled, labels=labels))
     return dataclasses.replace(data, train=train, targets=targets, unlabelled=None, num_guessed=len(labels))

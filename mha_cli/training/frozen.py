@@ -19,16 +19,15 @@ from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import EncodedTexts, join_texts
 from mha_cli.data.preparation import PreparedData
-from mha_cli.errors import plural
 from mha_cli.model.classifier import build_classifier, start_from
 from mha_cli.model.outputs import compile_forward, predict_outputs
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import MemoryEstimate
+from mha_cli.training.computed_once import computed_once
 
 STRENGTHS = (0.1, 1.0, 10.0)  # values of scikit-learn's C, of which the best out of fold is taken
 FOLDS = 3
-CHUNK = 512  # texts whose features are saved together
 
 Floats = npt.NDArray[np.float32]
 
@@ -62,7 +61,8 @@ class FrozenEncoder:
         )
         every = join_texts(data.train.for_encoder, data.validation.for_encoder)
         started = monotonic()
-        self._known_ND = self._computed_once(every, path, callbacks)
+        shape = len(every), config.model.embed_dim
+        self._known_ND = computed_once(lambda rows: self._features(every.subset(rows)), shape, path, "features", callbacks)
         self._kernel_DU, self._bias_U = self._fit()
         self.seconds = monotonic() - started
 
@@ -80,24 +80,6 @@ class FrozenEncoder:
         """All weights by variable path."""
         found = {weight.path: np.array(weight) for weight in self._model.weights}
         return found | {"classifier/kernel": self._kernel_DU, "classifier/bias": self._bias_U}
-
-    def _computed_once(self, texts: EncodedTexts, path: Path, callbacks: Callbacks) -> Floats:
-        """The features of all texts, (N, D), a chunk at a time, each added to the file at once."""
-        width, started = self.config.model.embed_dim, monotonic()
-        with path.open("ab") as file:
-            first = done = file.tell() // (4 * width * CHUNK) * CHUNK
-            file.truncate(4 * width * done)
-            while done < len(texts):
-                rows = np.arange(done, min(done + CHUNK, len(texts)))
-                file.write(self._features(texts.subset(rows)).tobytes())
-                file.flush()
-                done += len(rows)
-                rate = (done - first) / (monotonic() - started)
-                left = f"{(len(texts) - done) / rate:,.0f} s left" if done < len(texts) else "done"
-                callbacks.log(f"features of {done:,} of {plural(len(texts), 'text')}, {rate:,.0f} texts/s, {left}")
-                if callbacks.stop():
-                    raise KeyboardInterrupt
-        return np.fromfile(path, np.float32).reshape(-1, width)
 
     def _fit(self) -> tuple[Floats, Floats]:
         """Kernel (D, U) and bias (U,) of the logistic regression, its strength chosen out of fold."""

@@ -56,7 +56,7 @@ def memory_estimate(config: Config, data: PreparedData, num_workers: int = 1) ->
     units = num_outputs(len(data.class_names))
     table = linear.buckets * units if linear else 0
     unlabelled = [data.unlabelled] if data.unlabelled is not None and config.reads_unlabelled else []
-    lengths = np.concatenate([part.for_encoder.lengths for part in (data.train, *(unlabelled if training.distill_linear else []))])
+    lengths = np.concatenate([part.for_encoder.lengths for part in (data.train, *(unlabelled if training.teacher else []))])
     forward = MemoryEstimate(config.model, units, gradient=True)
     batches = training_batches(lengths, np.random.default_rng(0), training.batch_size)
     step = max(forward.num_bytes(-(-len(rows) // num_workers), int(lengths[rows].max(initial=1))) for rows in batches)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from mha_cli.checkpoint.file import read_metrics, write_checkpoint
-from mha_cli.checkpoint.runs import CHECKPOINT, FEATURES, HISTORY, METRICS, STATE, RunDirectory, keep_config
+from mha_cli.checkpoint.runs import ANSWERS, CHECKPOINT, FEATURES, HISTORY, METRICS, STATE, RunDirectory, keep_config
 from mha_cli.config.parameters import num_parameters
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, prepare
@@ -24,7 +24,7 @@ from mha_cli.records.objects import plain_json
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
 from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord, StepProgress
 from mha_cli.system.whole_files import atomic_write
-from mha_cli.training.distillation import distilled_targets, with_targets
+from mha_cli.training.distillation import answers_of_linear_model, answers_of_run, with_answers
 from mha_cli.training.distribution import Arrays, Distribution, digest_of, distributed
 from mha_cli.training.epoch import EpochPosition
 from mha_cli.training.frozen import FrozenEncoder
@@ -92,7 +92,7 @@ def _train(config: Config, output: RunDirectory, callbacks: Callbacks, data: Pre
         keep_config(output, config)
         (output / STATE).parent.mkdir(exist_ok=True)
 
-    to_learn, linear, refitted = fit_linear_models(config, data, callbacks.log, distribution)
+    to_learn, linear, refitted = fit_before_encoder(config, data, output / ANSWERS, callbacks, distribution)
     validation = Validation(config, data, linear, refitted)
     callbacks.log("building the model")
     trainer: Trainer | FrozenEncoder
@@ -217,35 +217,38 @@ def run_epoch(trainer: Trainer, epoch: int, on_step: Callable[[StepProgress], No
     return done
 
 
-def fit_linear_models(
-    config: Config, data: PreparedData, log: Callable[[str], None], distribution: Distribution
+def fit_before_encoder(
+    config: Config, data: PreparedData, path: Path, callbacks: Callbacks, distribution: Distribution
 ) -> tuple[PreparedData, LinearModel | None, LinearModel | None]:
-    """Fit the linear model, and with ``refit_linear`` the one that the checkpoint keeps; the chief fits both for all workers.
+    """Ask the teacher, whose answers ``path`` keeps, and fit the linear model, with ``refit_linear`` twice; the chief does it for all.
 
     Returns:
         The data that the encoder learns from, and the two models; None for a model that the config does not ask for.
     """
-    if config.linear is None:
-        return data, None, None
-    arrays = distribution.from_chief(lambda: _fitted(config, data, log))
-    linear = LinearModel(arrays["table"], arrays["bias"], arrays.get("context_weights"))
-    refitted = None
-    if config.learns_from_validation:
+    arrays = distribution.from_chief(lambda: _fitted(config, data, path, callbacks))
+    linear = refitted = None
+    if config.linear:
+        linear = LinearModel(arrays["table"], arrays["bias"], arrays.get("context_weights"))
+    if linear and config.learns_from_validation:
         refitted = dataclasses.replace(linear, table=arrays["refitted_table"], bias=arrays["refitted_bias"])
-    return with_targets(data, arrays["targets"]) if "targets" in arrays else data, linear, refitted
+    return with_answers(data, arrays["answers"]) if "answers" in arrays else data, linear, refitted
 
 
-def _fitted(config: Config, data: PreparedData, log: Callable[[str], None]) -> Arrays:
-    arrays = {}
-    if config.training.distill_linear:
-        linear, arrays["targets"] = distilled_targets(config, data, log)
-    else:
-        linear = fit_linear_model(config, data, log)
+def _fitted(config: Config, data: PreparedData, path: Path, callbacks: Callbacks) -> Arrays:
+    arrays, linear = {}, None
+    if data.teacher:
+        arrays["answers"] = answers_of_run(data, path, callbacks)
+        data = with_answers(data, arrays["answers"])  # the linear model learns from them as well
+    elif config.training.teacher:
+        linear, arrays["answers"] = answers_of_linear_model(config, data, callbacks.log)
+    if config.linear is None:
+        return arrays
+    linear = linear or fit_linear_model(config, data, callbacks.log)
     arrays |= {"table": linear.table, "bias": linear.bias}
     if linear.context_weights is not None:
         arrays["context_weights"] = linear.context_weights
     if config.learns_from_validation:
-        refitted = refit_linear_model(config, data, linear, log)
+        refitted = refit_linear_model(config, data, linear, callbacks.log)
         arrays |= {"refitted_table": refitted.table, "refitted_bias": refitted.bias}
     return arrays
 

@@ -42,6 +42,7 @@ class Validation:
         self.linear_NU = None if fitted is None else linear_logits(config, data, data.validation, fitted)
         targets = one_hot(data.validation.labels, len(data.class_names))
         self._loss_weights = loss_weights(config.training.class_weights, targets)
+        self._is_pretrained = data.pretrained is not None or data.teacher is not None
         self._stack: Stack
         self._calibration: dict[str, float] = {}
         # At once: the trainer's model then takes over the memory of this one's tables.
@@ -51,7 +52,7 @@ class Validation:
         """Loss in nats and accuracy in [0, 1] of the model that ``checkpoint`` would give."""
         texts, linear_NU = self._data.validation, self.linear_NU
         encoder_NU = trainer.logits(texts)
-        self._stack = fit_stack(encoder_NU, linear_NU, texts.labels, self._loss_weights, self._data.pretrained is not None)
+        self._stack = fit_stack(encoder_NU, linear_NU, texts.labels, self._loss_weights, self._is_pretrained)
         probabilities = probabilities_of(self._stack.logits(encoder_NU, 0.0 if linear_NU is None else linear_NU))
         if linear_NU is None:
             before, after = (calibration_error(answers, texts.labels) for answers in (probabilities_of(encoder_NU), probabilities))

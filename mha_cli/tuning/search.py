@@ -14,7 +14,7 @@ import optuna
 from optuna.trial import TrialState
 
 import mha_cli.training  # noqa: F401 - before all that imports TensorFlow: it starts it quietly
-from mha_cli.checkpoint.runs import METRICS
+from mha_cli.checkpoint.runs import ANSWERS, METRICS
 from mha_cli.config.loading import config_to_yaml
 from mha_cli.config.settings import Config, LinearConfig
 from mha_cli.data.preparation import PreparedData, prepare
@@ -26,7 +26,7 @@ from mha_cli.system.tensorflow_setup import graphs_let_go
 from mha_cli.system.whole_files import atomic_replace
 from mha_cli.training.distribution import Distribution
 from mha_cli.training.memory_estimate import refuse_what_does_not_fit
-from mha_cli.training.run import TrainingSummary, fingerprint, fit, fit_linear_models, train
+from mha_cli.training.run import TrainingSummary, fingerprint, fit, fit_before_encoder, train
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
 from mha_cli.tuning.space import Space, own_values, settings_of, size_of, values_of, with_settings
@@ -118,7 +118,7 @@ def _search(config: Config, study: Study, chooser: optuna.Study, space: Space, d
         linear = None if settings is None else LinearConfig.model_validate_json(settings)
         training = data.config.training.model_copy(update={"class_weights": class_weights})
         fitted = data.config.model_copy(update={"linear": linear, "training": training})
-        return fit_linear_models(fitted, data, callbacks.log, Distribution())[:2]
+        return fit_before_encoder(fitted, data, study.output / ANSWERS.name, callbacks, Distribution())[:2]
 
     while study.seconds_left or not study.complete:
         is_first, number = not study.complete, len(study.trials)

@@ -91,7 +91,7 @@ def test_other_classes_are_refused_before_any_text_is_read(mha: Mha, tmp_path: P
     for name, classes, shown in (("runs/b", ("no", *CLASSES[1:]), "neg, no"), ("c", (*CLASSES, "x"), "x")):
         said = refusal(mha("compare", first, write_run(tmp_path, name, 0, classes=classes)))
         other = "runs/a/checkpoint.keras"
-        assert said == f"{name}/checkpoint.keras: has other classes than {other}: {shown}; compare models of the same classes"
+        assert said == f"{name}/checkpoint.keras: has other classes than {other}: {shown}; take models of the same classes"
 
 
 def test_models_in_one_folder_have_names_of_their_own_in_a_picture() -> None:

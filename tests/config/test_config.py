@@ -227,7 +227,7 @@ def test_a_setting_that_does_not_fit(text: str, message: str) -> None:
     assert refused(text).startswith(message)
 
 
-FINETUNED = "linear: {}, training: {distill_linear: true, finetune_epochs: 1}"
+FINETUNED = "linear: {}, training: {teacher: linear, finetune_epochs: 1}"
 FILES = "data: {source: files, train: x.csv}"
 
 
@@ -249,9 +249,9 @@ FILES = "data: {source: files, train: x.csv}"
         ("linear: {subwords: true}", "linear.subwords=true needs text.subword_characters above 0; take 24, or subwords=false"),
         ("text: {subword_characters: 9}", "text.subword_characters=9 has no effect; set model.subword_buckets or linear.subwords"),
         ("text: {subword_characters: 2}", "text: subword_characters=2 is less than the shortest subword; take 3 or more, or 0"),
-        ("training: {finetune_epochs: 1}", "training.finetune_epochs=1 leaves out guessed labels, and without distill_linear"),
+        ("training: {finetune_epochs: 1}", "training.finetune_epochs=1 leaves out guessed labels, and without a teacher"),
         (f"{FINETUNED[:-1]}, epochs: 1}}", "training.finetune_epochs=1 leaves no epoch to guessed labels; take fewer than epochs=1"),
-        ("training: {distill_linear: true}", "training.distill_linear=true needs a linear model; set linear.max_ngram=3"),
+        ("training: {teacher: linear}", "training.teacher=linear needs a linear model; set linear.max_ngram=3"),
         ("training: {keep_linear: false}", "training.keep_linear=false drops a linear model that teaches no encoder"),
         (FINETUNED, "training.finetune_epochs needs unlabelled texts, which source=sample has none of; take 0"),
         (f"{FILES}, {FINETUNED}", "training.finetune_epochs needs unlabelled texts; set data.unlabelled, or take"),
@@ -276,7 +276,7 @@ def test_what_travels_in_a_checkpoint_is_held_to_the_same(value: object) -> None
 @pytest.mark.parametrize("subword_buckets", [0, 64])
 def test_what_is_kept_of_a_run_whose_linear_model_only_teaches_has_a_config_that_can_be_read(subword_buckets: int) -> None:
     linear, model = {"buckets": 16, "subwords": True}, {"subword_buckets": subword_buckets}
-    training = {"distill_linear": True, "keep_linear": False}
+    training = {"teacher": "linear", "keep_linear": False}
     config = config_from_dict({"text": {"subword_characters": 16}, "model": model, "linear": linear, "training": training}, "test")
     kept = config.of_checkpoint()
     assert kept.text.subword_characters == (16 if subword_buckets else 0)
@@ -287,4 +287,4 @@ def test_what_auto_may_decide_is_not_refused_before() -> None:
     named = {"training": {"finetune_epochs": 7, "keep_linear": False}, "model": {"max_ngram": 1}, "linear": {"max_ngram": 1}}
     data = {"source": "files", "train": "x.csv", "unlabelled": "y.txt"}
     decided = decide(config_from_dict({"auto": True, "data": data, **named}, "test"), Facts(100, 2, 900, 99, 5.0, 10, 20))
-    assert (decided.training.finetune_epochs, decided.training.epochs, decided.training.distill_linear) == (7, 10, True)
+    assert (decided.training.finetune_epochs, decided.training.epochs, decided.training.teacher) == (7, 10, "linear")

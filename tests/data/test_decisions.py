@@ -62,7 +62,7 @@ def test_decisions(of_texts: Facts, expected: tuple[Any, ...]) -> None:
         ("linear", "end_decay", facts(500, 2, 100, 200), facts(500, 2, 101, 200), (0, 50)),
         ("text", "subword_characters", facts(500, 2, 20, 50, characters=2.99), facts(500, 2, 20, 50, characters=3.0), (0, 16)),
         ("text", "subword_characters", facts(9, 2, 9, 9, tokens=5_000_001), facts(9, 2, 9, 9, tokens=5_000_000), (0, 16)),
-        ("training", "distill_linear", facts(5999, 6, 20, 50), facts(6000, 6, 20, 50), (False, True)),
+        ("training", "teacher", facts(5999, 6, 20, 50), facts(6000, 6, 20, 50), (None, "linear")),
         ("data", "validation_share", facts(4000, 2, 20, 50), facts(2000, 2, 20, 50), (0.05, 0.1)),
         ("linear", "buckets", facts(9, 2, 9, 9, tokens=1 << 19), facts(9, 2, 9, 9, tokens=1 << 22), (1 << 21, 1 << 21)),
         ("linear", "buckets", facts(9, 2, 9, 9, tokens=1 << 17), facts(9, 2, 9, 9, tokens=(1 << 17) + 1), (1 << 20, 1 << 21)),
@@ -76,8 +76,8 @@ def test_borders(section: str, setting: str, below: Facts, above: Facts, values:
 def test_scores_teach_by_themselves_neither_where_there_are_none_nor_texts_without_labels(named: list[str]) -> None:
     """Every epoch would read those as well, however many they are."""
     config = load_config(RECIPES / "text.yaml", ["data.train=texts.csv", *named])
-    assert decide(TEXTS, KINDS_OF_TEXTS["films"]).training.distill_linear
-    assert not decide(config, KINDS_OF_TEXTS["films"]).training.distill_linear
+    assert decide(TEXTS, KINDS_OF_TEXTS["films"]).training.teacher
+    assert not decide(config, KINDS_OF_TEXTS["films"]).training.teacher
 
 
 def test_a_pretrained_encoder_without_the_linear_model_reads_no_subwords() -> None:
@@ -88,7 +88,7 @@ def test_a_pretrained_encoder_without_the_linear_model_reads_no_subwords() -> No
 NAMED: list[list[dict[str, Any]]] = [
     [{"data": {"validation_share": 0.3}}, {"text": {"vocabulary_size": 77}}, {"text": {"sequence_length": 9}}],
     [{"training": {"epochs": 1}}, {"training": {"batch_size": 4}}],
-    [{"training": {"distill_linear": on}} for on in (False, True)] + [{"training": {"distill_linear": True, "keep_linear": False}}],
+    [{"training": {"teacher": teacher}} for teacher in (None, "linear")] + [{"training": {"teacher": "linear", "keep_linear": False}}],
     [{"linear": {"end_decay": decay}} for decay in (0, 7)] + [{"linear": {"context_windows": windows}} for windows in ([], [3])],
     [{"linear": {"max_ngram": 1}}, {"linear": {"max_ngram": 3, "buckets": 64}}],
     [{"model": {"max_ngram": 1, "ngram_buckets": 0}}, {"model": {"max_ngram": 3}}, {"model": {"max_ngram": 3, "ngram_buckets": 64}}],

@@ -109,7 +109,7 @@ def test_texts_without_labels_that_nothing_reads_are_noted(read: bool) -> None:
     Path("more.txt").write_text("a film\nanother\n")
     config = {"linear": {"buckets": 64, "ngram_embeddings": read}}
     notes = notes_of("fine film,pos\ndull film,neg\n" * 3, config, unlabelled="more.txt")
-    note = "train.csv: nothing reads the texts without labels; see training.distill_linear and linear.ngram_embeddings"
+    note = "train.csv: nothing reads the texts without labels; see training.teacher and linear.ngram_embeddings"
     assert (note in notes) is not read
 
 

@@ -116,13 +116,23 @@ def test_features_are_computed_once(trained: Path, tmp_path: Path, monkeypatch: 
     (cwd / "frozen" / "metrics.json").unlink()  # as if the run had ended before
     features = cwd / "frozen" / "last" / "features.f32"
     features.write_bytes(features.read_bytes()[:-100])
-    monkeypatch.setattr("mha_cli.training.frozen.CHUNK", 8)
+    monkeypatch.setattr("mha_cli.training.computed_once.CHUNK", 8)
     result = run_here("train", "--config", "frozen/config.yaml", "--output", "frozen", "--resume", cwd=cwd, monkeypatch=monkeypatch)
     assert result.code == 0, result.stderr
     assert "features of 80 of 80 texts" in result.stderr
     assert "features of 72 of 80 texts" not in result.stderr
     for path, weight in read_checkpoint(cwd / "frozen" / "checkpoint.keras").weights.items():
         np.testing.assert_allclose(weight, before[path], atol=1e-5, err_msg=path)
+
+
+def test_a_run_teaches_a_small_model(mha: Mha, tmp_path: Path) -> None:
+    teach = ("--set", "data.train=texts.csv", "--set", "training.teacher=tuned", "--set", "training.epochs=2", "--output", "small")
+    result = mha("train", "--config", "text", *teach)
+    assert result.code == 0, result.stderr
+    assert re.search(r"the teacher's answers of 576 of 576 texts, .+, done", result.stderr)  # 64 written and 512 made ones
+    answers = mha("predict", "--checkpoint", "small", "the film 7 was superb", "the film 8 was dreadful")
+    assert [line.split("\t")[0] for line in answers.stdout.splitlines()] == ["good", "bad"]
+    assert not read_checkpoint(tmp_path / "copy" / "small" / "checkpoint.keras").config.model.pretrained
 
 
 def test_the_time_decides_whether_the_encoder_is_trained(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

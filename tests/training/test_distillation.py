@@ -1,24 +1,32 @@
-"""Learning from the linear model and from texts without labels: the targets, the run, and a checkpoint that stands without them."""
+"""Learning from a teacher and from texts without labels: the targets, the run, and a checkpoint that stands without them."""
 
 from __future__ import annotations
 
+import csv
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+from mha_cli import load
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.config.loading import config_from_dict, load_config
+from mha_cli.data.corpus import Corpus
+from mha_cli.data.labelled_text import LabelledText
+from mha_cli.data.made_texts import MADE_PER_TEXT, made_texts
 from mha_cli.data.preparation import PreparedData, prepare
+from mha_cli.errors import MhaError
 from mha_cli.linear.fit import cross_fit_linear_model, fit_linear_model, linear_logits, refit_linear_model
 from mha_cli.linear.stacking import fit_stack, probabilities_of
-from mha_cli.training.distillation import with_targets
+from mha_cli.system.callbacks import SILENT, Callbacks
+from mha_cli.training.distillation import with_answers
 from mha_cli.training.distribution import Distribution
 from mha_cli.training.optimizers import learning_rate_schedule
-from mha_cli.training.run import fit, fit_linear_models
+from mha_cli.training.run import fit, fit_before_encoder
 from mha_cli.training.validation import Validation
-from tests.training.interruptions import train
+from tests.training.interruptions import assert_same_run, train
 from tests.training.numpy_trainer import NUM_TRAIN, NUM_UNLABELLED, NumpyTrainer, numpy_config
 
 if TYPE_CHECKING:
@@ -40,7 +48,7 @@ def write_texts(folder: Path, classes: int, unlabelled: bool, keep: bool = False
         lines.append(f"{' '.join(rng.choice(['a', 'b', 'c', 'd'], 6))} says{said},{label}")
     (folder / "train.csv").write_text("\n".join(lines))
     data: dict[str, Any] = {"source": "files", "train": str(folder / "train.csv"), "text_column": "text", "label_column": "label"}
-    training: dict[str, Any] = {"epochs": 2, "batch_size": 16, "learning_rate": 0.02, "distill_linear": True}
+    training: dict[str, Any] = {"epochs": 2, "batch_size": 16, "learning_rate": 0.02, "teacher": "linear"}
     training |= {"keep_linear": keep, "refit_linear": refit}
     if unlabelled:
         (folder / "more.txt").write_text("".join(f"a d c says{number % classes}\n" for number in range(9)))
@@ -61,7 +69,7 @@ def test_targets_are_half_label_and_half_what_scores_from_other_texts_say(tmp_pa
     def said(scores: Floats) -> Floats:
         return probabilities_of(stack.logits(np.zeros_like(scores), scores))
 
-    found = fit_linear_models(config, data, lambda _: None, Distribution())[0]
+    found = fit_before_encoder(config, data, tmp_path / "no-run", SILENT, Distribution())[0]
     labelled, guessed = found.targets[: len(data.train)], found.targets[len(data.train) :]
     np.testing.assert_allclose(labelled, (data.targets + said(scores)) / 2, atol=1e-6)
     assert data.unlabelled is not None
@@ -118,22 +126,22 @@ def test_they_are_read_with_the_vocabulary_of_the_training_part_and_bring_their_
     good, film = (found.vocabulary.tokens.index(word) for word in ("good", "film"))
     assert found.unlabelled is not None
     assert found.unlabelled.padded(np.arange(2))[..., 0].tolist() == [[1, good, film, 1], [1, 0, 0, 0]]
-    both = with_targets(found, np.full((len(found.train) + 2, 2), 0.5, np.float32))
+    both = with_answers(found, np.full((len(found.train) + 2, 2), 0.5, np.float32))
     (tokens,) = both.train.padded(np.array([37]))
     assert (tokens[0, 0], "".join(map(chr, tokens[0, 1:]))) == (1, "<unhear")
 
 
-def random_targets() -> Floats:
+def random_answers() -> Floats:
     return np.random.default_rng(0).dirichlet([1, 1], NUM_TRAIN + NUM_UNLABELLED).astype(np.float32)
 
 
-def test_the_targets_label_the_texts_without_labels(data: PreparedData) -> None:
-    targets = random_targets()
-    both = with_targets(data, targets)
+def test_the_answers_label_the_texts_without_labels(data: PreparedData) -> None:
+    answers = random_answers()
+    both = with_answers(data, answers)
     assert data.unlabelled is not None
     assert (both.unlabelled, both.num_guessed, len(both.train)) == (None, NUM_UNLABELLED, NUM_TRAIN + NUM_UNLABELLED)
-    np.testing.assert_array_equal(both.targets, targets)
-    np.testing.assert_array_equal(both.train.labels, [*data.train.labels, *targets[NUM_TRAIN:].argmax(axis=1)])
+    np.testing.assert_allclose(both.targets, [*(data.targets + answers[:NUM_TRAIN]) / 2, *answers[NUM_TRAIN:]])
+    np.testing.assert_array_equal(both.train.labels, [*data.train.labels, *answers[NUM_TRAIN:].argmax(axis=1)])
     for part, row, own in ((data.train, 0, 0), (data.unlabelled, NUM_TRAIN, 0), (data.unlabelled, NUM_TRAIN + NUM_UNLABELLED - 1, -1)):
         np.testing.assert_array_equal(both.train.padded(np.array([row])), part.padded(np.array([range(len(part))[own]])))
     assert both.validation is data.validation
@@ -144,7 +152,7 @@ def test_the_last_epochs_may_leave_the_guesses_out(data: PreparedData) -> None:
     config = numpy_config(schedule="cosine")
     settings = config.training.model_copy(update={"finetune_epochs": 1})
     config = config.model_copy(update={"training": settings})
-    both = with_targets(data, random_targets())
+    both = with_answers(data, random_answers())
     trainer = NumpyTrainer(config, both)
     progress: list[StepProgress] = []
     records = list(fit(trainer, Validation(config, both, None), progress.append))
@@ -162,3 +170,71 @@ def test_the_last_epochs_may_leave_the_guesses_out(data: PreparedData) -> None:
     rate = learning_rate_schedule(settings, trainer.inputs.num_steps())
     assert float(rate(len(progress))) == pytest.approx(0, abs=1e-9)  # the schedule ends where the steps do
     assert float(rate(len(progress) - 1)) > 1e-5
+
+
+# A run that teaches
+
+
+def taught(folder: Path, **training: Any) -> Config:
+    """A finished run in NumPy, and the config of a student of it, which reads other words of the same texts."""
+    config = write_texts(folder, 3, unlabelled=True, keep=True)
+    if not (folder / "run").exists():
+        train(config, folder / "run")
+    training |= {"teacher": str(folder / "run"), "refit_linear": True}
+    text, student = config.text.model_copy(update={"vocabulary_size": 6}), config.training.model_copy(update=training)
+    return config.model_copy(update={"text": text, "training": student, "seed": 5})
+
+
+@pytest.mark.usefixtures("trained_in_numpy")
+def test_the_targets_are_what_predict_says_of_written_and_of_made_texts(tmp_path: Path) -> None:
+    config = taught(tmp_path)
+    data, runner = prepare(config), load(tmp_path / "run")
+    assert data.unlabelled is not None
+    found = fit_before_encoder(config, data, tmp_path / "answers.f32", SILENT, Distribution())[0]
+    rows = list(csv.DictReader((tmp_path / "train.csv").open()))
+    corpus = Corpus((LabelledText(row["text"], row["label"]) for row in rows), config.text, None, "texts")
+    kept = corpus.split(config.data.validation_share, config.seed)[0]
+    made = list(made_texts([corpus.words(row) for row in kept], config.seed))
+    texts = [*(rows[row]["text"] for row in kept), *(tmp_path / "more.txt").read_text().splitlines(), *made]
+    said = np.array([[one.probabilities[name] for name in data.class_names] for one in runner.predict(texts)])
+    assert len(found.targets) == len(texts) == len(kept) * (1 + MADE_PER_TEXT) + 9
+    np.testing.assert_allclose(found.targets[: len(kept)], (data.targets + said[: len(kept)]) / 2, atol=1e-5)
+    np.testing.assert_allclose(found.targets[len(kept) :], said[len(kept) :], atol=1e-5)
+
+
+@pytest.mark.usefixtures("trained_in_numpy")
+def test_a_run_that_was_interrupted_asks_its_teacher_once_and_ends_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mha_cli.training.computed_once.CHUNK", 64)
+    config, seen = taught(tmp_path), list[str]()
+    train(config, tmp_path / "whole")
+
+    def watched(stop: bool) -> Callbacks:
+        return Callbacks(log=seen.append, stop=lambda: stop and "answers of 128" in seen[-1])
+
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path / "stopped", watched(True))
+    train(config, tmp_path / "stopped", watched(False), resume=True)
+    asked = [line for line in seen if "the teacher's answers" in line]
+    assert len(asked) == len({line.split(",")[0] for line in asked}) > 3  # no chunk twice
+    assert_same_run(tmp_path / "whole", tmp_path / "stopped")
+
+
+@pytest.mark.usefixtures("trained_in_numpy")
+def test_a_teacher_of_other_classes_is_refused(tmp_path: Path) -> None:
+    config = taught(tmp_path)
+    (tmp_path / "train.csv").write_text((tmp_path / "train.csv").read_text().replace(",2", ",x"))
+    with pytest.raises(MhaError, match=r"training\.teacher: .+checkpoint\.keras: has other classes than .+: 2, x") as caught:
+        prepare(config)
+    assert caught.value.hint == "take models of the same classes"
+
+
+def test_made_texts_consist_of_words_that_follow_each_other_somewhere() -> None:
+    texts = [f"a{number} b{number % 3} c{number % 2} d".split() for number in range(12)]
+    made = [text.split() for text in made_texts(texts, 1)]
+    assert made == [text.split() for text in made_texts(texts, 1)] != [text.split() for text in made_texts(texts, 2)]
+    assert len(made) == MADE_PER_TEXT * len(texts)
+    pairs = {pair for words in texts for pair in pairwise(words)}
+    new = [pair for words in made for pair in pairwise(words) if pair not in pairs]
+    assert {word for words in made for word in words} <= {word for words in texts for word in words}
+    assert 0 < len(new) < 0.5 * sum(len(words) for words in made)  # where two texts join, and after a replacement
+    assert len({" ".join(words) for words in made} - {" ".join(words) for words in texts}) > len(texts)

@@ -51,7 +51,7 @@ def config(epochs: int, model: Mapping[str, Any] = {}, linear: Any = None, **tra
 def everything(epochs: int) -> Config:
     """All that workers have to agree on."""
     model, linear = {"max_ngram": 2, "ngram_buckets": 64}, {"max_ngram": 2, "buckets": 256, "context_windows": [3]}
-    learning = {"schedule": "cosine", "clip_norm": 0.1, "word_dropout": 0.2, "class_weights": "balanced", "distill_linear": True}
+    learning = {"schedule": "cosine", "clip_norm": 0.1, "word_dropout": 0.2, "class_weights": "balanced", "teacher": "linear"}
     return config(epochs, model, linear, **learning)
 
 

@@ -120,7 +120,7 @@ def test_what_falls_behind_at_half_of_its_epochs_is_stopped(tmp_path: Path) -> N
         assert len(steps) in (2, 3) if trial.stopped else len(steps) == 4
 
 
-TEACHING = {"linear.max_ngram": 1, "linear.buckets": 64, "training.distill_linear": True}
+TEACHING = {"linear.max_ngram": 1, "linear.buckets": 64, "training.teacher": "linear"}
 
 
 @pytest.mark.parametrize("settings", [{}, pytest.param(TEACHING, marks=pytest.mark.process, id="scores teach")])
