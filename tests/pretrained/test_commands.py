@@ -98,6 +98,7 @@ def test_exports_answer_as_the_checkpoint(form: str, mha: Mha) -> None:
     assert result.code == 0, result.stderr
 
 
+@pytest.mark.usefixtures("untraced")
 def test_heads_are_scored_and_removed(mha: Mha) -> None:
     result = mha("heads", "tuned", "--split", "validation", "--data", "texts.csv", "--prune", "1", "--output", "pruned.keras", "--json")
     assert result.code == 0, result.stderr
@@ -110,6 +111,7 @@ def test_words_are_shuffled_for_both_readings(mha: Mha) -> None:
     assert json.loads(result.stdout)[0]["reads_order"]
 
 
+@pytest.mark.usefixtures("untraced")
 def test_features_are_computed_once(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cwd = shutil.copytree(trained, tmp_path / "copy")
     before = read_checkpoint(cwd / "frozen" / "checkpoint.keras").weights
@@ -135,11 +137,12 @@ def test_a_run_teaches_a_small_model(mha: Mha, tmp_path: Path) -> None:
     assert not read_checkpoint(tmp_path / "copy" / "small" / "checkpoint.keras").config.model.pretrained
 
 
+@pytest.mark.usefixtures("untraced")
 def test_the_time_decides_whether_the_encoder_is_trained(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cwd = shutil.copytree(trained, tmp_path / "copy")
     for most_seconds, blocks in ((1e9, "all"), (0, 0)):
         monkeypatch.setattr("mha_cli.training.trainable_blocks.MOST_SECONDS", most_seconds)
-        result = run_here(*TRAIN, "--output", str(blocks), cwd=cwd, monkeypatch=monkeypatch)
+        result = run_here(*TRAIN, "--set", "training.epochs=1", "--output", str(blocks), cwd=cwd, monkeypatch=monkeypatch)
         assert re.search(rf"about .+ fine-tuned, .+ frozen: training.trainable_blocks={blocks} ", result.stderr)
         assert load_config(cwd / str(blocks) / "config.yaml").training.trainable_blocks == blocks
 
