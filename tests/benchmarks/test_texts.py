@@ -57,15 +57,8 @@ def test_a_fifth_of_every_class_is_held_out_and_none_is_lost(tmp_path: Path) -> 
 
 
 def made(name: str, system: str, seed: int | None, right: Sequence[int], seconds: float) -> dict[str, Any]:
-    figures = {
-        "accuracy": np.mean(right),
-        "macro_f1": np.mean(right) / 2,
-        "right": paired.packed(np.array(right, bool)),
-        "wall_seconds": seconds,
-        "classes": 2,
-        "train_texts": 1000,
-        "test_texts": len(right),
-    }
+    shares = {"accuracy": np.mean(right), "macro_f1": np.mean(right) / 2, "right": paired.packed(np.array(right, bool))}
+    figures = {**shares, "wall_seconds": seconds, "classes": 2, "train_texts": 1000, "test_texts": len(right)}
     machine = {"cpu": "Some CPU", "cores": 2, "instructions": ["avx2"], "memory_gib": 24, "python": "3.11.7", "packages": {}}
     settings = {"set": name, "part": "test", "system": system, "seed": seed}
     return {"machine": machine, "date": "2030-01-02", "busy_share": 0.0, "settings": settings, "figures": figures}

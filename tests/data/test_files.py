@@ -5,7 +5,7 @@ import json
 import os
 import socket
 import tracemalloc
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +15,6 @@ from mha_cli.data.files import FileTexts, labelled_columns, read_labelled, read_
 from mha_cli.data.labelled_text import LabelledText
 from mha_cli.records.reader import Dialect
 from tests.errors import error_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KINDS = "give a .csv, .tsv, .txt, .jsonl, .ndjson, .json, .ft or .parquet file, or with .gz, or a folder with one sub-folder per class"
 COLUMNS = labelled_columns()
@@ -136,7 +133,8 @@ def test_not_readable(monkeypatch: pytest.MonkeyPatch) -> None:
     assert error_of(read, "train") == "train: Permission denied; give the path of data that can be read"
 
 
-def test_pipes_devices_and_sockets_are_refused() -> None:
+def test_what_is_no_file_is_refused() -> None:
+    assert error_of(read, "a\0b.csv") == "a\\x00b.csv: not a file name; give the path of data that can be read"
     save = "save the texts in a file first; they are read more than once"
     os.mkfifo("pipe.csv")
     assert error_of(read, "pipe.csv") == f"pipe.csv: a pipe, neither a file nor a folder; {save}"
@@ -146,26 +144,30 @@ def test_pipes_devices_and_sockets_are_refused() -> None:
         assert error_of(read, "s.csv") == f"s.csv: a socket, neither a file nor a folder; {save}"
 
 
-def test_names_of_no_format() -> None:
-    assert error_of(read, "a\0b.csv") == "a\\x00b.csv: not a file name; give the path of data that can be read"
-    assert error_of(read, write("a.\x1b[2J", "text,label\n")).endswith(f": unknown extension .\\x1b[2j; {KINDS}")
-    assert error_of(read, write("reviews", "text,label\n")) == f"reviews: no extension that tells its format; {KINDS}"
-
-
 # Bytes
 
-
-def test_empty_files() -> None:
-    found = [error_of(read, write(name, content)) for name, content in (("a.csv.gz", ""), ("a.jsonl", "\ufeff\n\n"))]
-    assert found == [
-        "a.csv.gz: the file is empty; write a header line (text,label) and one text per row",
-        "a.jsonl: the file is empty; write one JSON object per line",
-    ]
+ZIP = "a zip file, as are .xlsx, .docx and .keras, not texts; save a table as CSV in UTF-8, or unpack the archive"
 
 
-def test_not_utf8() -> None:
-    write("train/pos/1.txt", b"one\ntwo\nth\x80ree")
-    assert error_of(read, "train") == f"train/pos/1.txt:3: not UTF-8: byte 0x80 at position 3 of the line; {FROM_WINDOWS}"
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.\x1b[2J", b"text,label\n", f"a.\\x1b[2J: unknown extension .\\x1b[2j; {KINDS}"),
+        ("reviews", b"text,label\n", f"reviews: no extension that tells its format; {KINDS}"),
+        ("a.csv.gz", gzip.compress(b""), "a.csv.gz: the file is empty; write a header line (text,label) and one text per row"),
+        ("a.jsonl", b"\xef\xbb\xbf\n\n", "a.jsonl: the file is empty; write one JSON object per line"),
+        ("train/pos/1.txt", b"one\nth\x80ree", f"train/pos/1.txt:2: not UTF-8: byte 0x80 at position 3 of the line; {FROM_WINDOWS}"),
+        ("train/pos/1.txt", b"x" * 10_001, "train/pos/1.txt: longer than 10,000 bytes; write one text per file"),
+        ("a.csv.gz", b"PK\x03\x04\n\0", "a.csv.gz: not a gzip file; compress it with gzip, or drop .gz from its name"),
+        *((name, b"PK\x03\x04\n\0", f"{name}: {ZIP}") for name in ("a.csv", "a.xlsx", "train/pos/1.txt")),
+    ],
+)
+def test_files_at_fault(name: str, content: bytes, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_LINE_BYTES", 10_000)
+    path = Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    assert error_of(read, "train" if name.startswith("train") else name) == expected
 
 
 def test_other_encodings() -> None:
@@ -173,21 +175,6 @@ def test_other_encodings() -> None:
     write("train/pos/1.txt", "café".encode("utf-16"))  # its byte-order mark is right whatever is asked for
     found = read_labelled(["a.jsonl", "train"], COLUMNS, Dialect("windows-1252"))
     assert [one[:2] for one in found] == [("café", "pos")] * 2
-
-
-def test_binary_files_are_refused() -> None:
-    kind = "a zip file, as are .xlsx, .docx and .keras, not texts; save a table as CSV in UTF-8, or unpack the archive"
-    for name in ("a.csv", "a.xlsx", "train/pos/1.txt"):
-        write(name, b"PK\x03\x04\n\0")
-        assert error_of(read, "train" if "train" in name else name) == f"{name}: {kind}"
-    os.rename("a.csv", "a.csv.gz")
-    assert error_of(read, "a.csv.gz") == "a.csv.gz: not a gzip file; compress it with gzip, or drop .gz from its name"
-
-
-def test_texts_have_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MAX_LINE_BYTES", 100)
-    write("train/pos/1.txt", "x" * 101)
-    assert error_of(read, "train") == "train/pos/1.txt: longer than 100 bytes; write one text per file"
 
 
 # Folders at fault
