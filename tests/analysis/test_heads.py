@@ -46,12 +46,6 @@ MODELS: dict[str, tuple[tuple[str, ...], dict[str, Any], list[tuple[int, int]]]]
 """Class names, settings, and the heads to remove."""
 
 
-@pytest.fixture(params=MODELS.values(), ids=MODELS)
-def case(request: pytest.FixtureRequest) -> tuple[Checkpoint, list[tuple[int, int]]]:
-    class_names, model, removed = request.param
-    return small_checkpoint(class_names, **model), removed
-
-
 def some_reviews(num_classes: int = 2, count: int = 29) -> EncodedTexts:
     """Reviews of all lengths from 1 to 13, labelled by chance."""
     rng = np.random.default_rng(count)
@@ -89,41 +83,36 @@ def masks_without(checkpoint: Checkpoint, heads: list[tuple[int, int]]) -> list[
 # Removing heads
 
 
-def test_the_pruned_model_is_the_masked_model(case: tuple[Checkpoint, list[tuple[int, int]]]) -> None:
+@pytest.mark.parametrize(("class_names", "model", "removed"), MODELS.values(), ids=MODELS)
+def test_the_pruned_model_is_the_masked_model(
+    class_names: tuple[str, ...], model: dict[str, Any], removed: list[tuple[int, int]], tmp_path: Path
+) -> None:
     """The logits of three: heads cut out of the matrices, multiplied by zero, and with zero rows in W^O."""
-    checkpoint, removed = case
+    checkpoint = small_checkpoint(class_names, **model)
     token_ids = every_row(some_reviews())
-    pruned = with_linear_output(to_model(without_heads(checkpoint, removed)))(token_ids)
+    cut = without_heads(dataclasses.replace(checkpoint, thresholds=dict.fromkeys(class_names, 0.5)), removed)
+    pruned = np.array(with_linear_output(to_model(cut))(token_ids))
     masked = masked_forward(with_linear_output(to_model(checkpoint)), [tf.constant(token_ids)], masks_without(checkpoint, removed))
     zeroed = with_linear_output(to_model(silenced(checkpoint, removed)))(token_ids)
     whole = with_linear_output(to_model(checkpoint))(token_ids)
     np.testing.assert_allclose(pruned, masked, rtol=0, atol=1e-5)
     np.testing.assert_allclose(pruned, zeroed, rtol=0, atol=1e-5)
     assert np.abs(pruned - whole).max() > 1e-3
-
-
-def test_a_pruned_checkpoint_is_read_by_all_three(case: tuple[Checkpoint, list[tuple[int, int]]], tmp_path: Path) -> None:
-    """By our reader, by the NumPy runtime and by plain Keras."""
-    checkpoint, removed = case
-    pruned = without_heads(dataclasses.replace(checkpoint, thresholds=dict.fromkeys(checkpoint.class_names, 0.5)), removed)
-    write_checkpoint(tmp_path / "pruned.keras", pruned)
+    # Its checkpoint is read by our reader, by the NumPy runtime and by plain Keras.
+    write_checkpoint(tmp_path / "pruned.keras", cut)
     found = read_checkpoint(tmp_path / "pruned.keras")
     assert found.thresholds == {}  # they were those of another model
-    assert found.config == pruned.config
-    assert found.config.model.num_heads == list(pruned.config.model.heads)
-    for path, weight in pruned.weights.items():
+    assert found.config == cut.config
+    assert found.config.model.num_heads == list(cut.config.model.heads)
+    for path, weight in cut.weights.items():
         np.testing.assert_array_equal(found.weights[path], weight)
-    token_ids = every_row(some_reviews())
-    expected = np.array(to_model(pruned)(token_ids))
-    theirs = keras.models.load_model(tmp_path / "pruned.keras")
-    np.testing.assert_allclose(theirs(token_ids), expected, rtol=0, atol=1e-6)
+    theirs = np.array(keras.models.load_model(tmp_path / "pruned.keras")(token_ids))
     ours = class_probabilities(token_ids, found.weights, found.config)
-    np.testing.assert_allclose(ours[:, 1:] if expected.shape[1] == 1 else ours, expected, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(ours[:, 1:] if theirs.shape[1] == 1 else ours, theirs, rtol=0, atol=1e-5)
     # Once pruned, it can be pruned again.
-    block = int(np.argmax(pruned.config.model.heads))
-    again = without_heads(found, [(block, 0)])
-    masked = masked_forward(to_model(found), [tf.constant(token_ids)], masks_without(found, [(block, 0)]))
-    np.testing.assert_allclose(to_model(again)(token_ids), masked, rtol=0, atol=1e-5)
+    again = [(int(np.argmax(cut.config.model.heads)), 0)]
+    masked = masked_forward(to_model(found), [tf.constant(token_ids)], masks_without(found, again))
+    np.testing.assert_allclose(to_model(without_heads(found, again))(token_ids), masked, rtol=0, atol=1e-5)
 
 
 def report_of(importances: list[list[float]]) -> HeadReport:
