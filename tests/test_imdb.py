@@ -19,8 +19,8 @@ DATA = os.environ.get("TFDS_DATA_DIR", "")
 pytestmark = [pytest.mark.imdb, pytest.mark.skipif(not DATA, reason="needs the real IMDB set (TFDS_DATA_DIR)")]
 
 SMALL = (
-    "data.train_split=train[:8000]",
-    "data.test_split=test[:4000]",
+    "data.train_split=train[:4000]",
+    "data.test_split=test[:2000]",
     "text.sequence_length=128",
     "model.ngram_buckets=32768",
     "linear.buckets=262144",
@@ -45,18 +45,18 @@ def test_evaluate_and_piped_predictions_agree(trained: Path) -> None:
     scored = run_mha("evaluate", "run/checkpoint.keras", "--json", cwd=trained, env={"TFDS_DATA_DIR": DATA})
     assert scored.code == 0, scored.stderr
     evaluation = json.loads(scored.stdout)
-    assert evaluation["num_texts"] == 4_000
+    assert evaluation["num_texts"] == 2_000
     assert evaluation["accuracy"] > 0.8
 
-    reviews = list(tfds.as_numpy(tfds.load("imdb_reviews", split="test[:4000]", data_dir=DATA, download=False)))
+    reviews = list(tfds.as_numpy(tfds.load("imdb_reviews", split="test[:2000]", data_dir=DATA, download=False)))
     assert not any(b"\n" in review["text"] for review in reviews)  # one review per line
     stdin = b"\n".join(review["text"] for review in reviews)
     piped = run_mha("predict", "--json", "--checkpoint", "run/checkpoint.keras", cwd=trained, stdin=stdin)
     assert piped.code == 0, piped.stderr
     predictions = [json.loads(line) for line in piped.lines]
-    assert [prediction["id"] for prediction in predictions] == list(range(1, 4_001))
+    assert [prediction["id"] for prediction in predictions] == list(range(1, 2_001))
     right = sum(prediction["label"] == ("neg", "pos")[review["label"]] for prediction, review in zip(predictions, reviews, strict=True))
-    assert right / 4_000 == pytest.approx(evaluation["accuracy"], abs=1e-4)
+    assert right / 2_000 == pytest.approx(evaluation["accuracy"], abs=1e-4)
 
 
 def test_the_packaged_model_is_as_good_as_its_card_says(tmp_path: Path) -> None:
