@@ -35,12 +35,12 @@ from mha_cli.config.recipes import find_config, recipe_names
 from mha_cli.data.new_config import LEAST_TO_PART
 from mha_cli.python import api
 from mha_cli.runtime.classifier import Classifier
-from tests.cli.command import LEARNING, TIMEOUT, Result, environment, fork, run_here, run_mha, step_by_step
+from tests.cli.command import TIMEOUT, Result, environment, fork, run_here, run_mha, step_by_step
 from tests.cli.conftest import here, once
 from tests.documentation import GROUP, ROOT, Example, examples, fits, mha_commands, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from mha_cli.config.settings import Config
 
@@ -97,40 +97,37 @@ def trains(example: Example) -> bool:
     return any({"--config", "--retrain"} & {*command} for command in mha_commands(example.code))
 
 
-def slow_examples() -> set[Example]:
-    """Examples that train or are shown elsewhere; of those that take TensorFlow all but the first of a command and format."""
-    slow, seen, codes = set[Example](), set[tuple[str, ...]](), set[str]()
-    for example in (example for shown in EXAMPLES.values() for example in shown if not not_run(example.code)):
-        words = words_of(example.code) if example.language == "sh" else []
-        kind = tuple(word for before, word in pairwise(words) if before in {"mha", "--format"})
-        again = example.code in codes or (kind in seen and {*kind[:1]} & {*LEARNING} and "--help" not in words)
-        if trains(example) or again:
-            slow.add(example)
-        else:
-            seen.add(kind)
-            codes.add(example.code)
-    return slow
-
-
-SLOW = slow_examples()
 PAGES = [page for page, shown in EXAMPLES.items() if not all(not_run(example.code) for example in shown)]
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("page", PAGES)
-def test_quick_examples_run_with_a_model_of_the_recipe_text(
-    page: str, trained: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run_page(page, trained("text"), tmp_path, monkeypatch)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.extras
 @pytest.mark.parametrize("page", PAGES)
-def test_all_examples_run_with_a_model_of_the_recipe_sample(
-    page: str, trained: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run_page(page, trained("sample"), tmp_path, monkeypatch, slow_ones=True)
+def test_examples_run(page: str, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MHA_CHECKPOINT", raising=False)
+    for module in (data, loading):
+        monkeypatch.setattr(module, "load_config", load_small_config)
+    monkeypatch.setattr(api, "given_config", lambda *given, whole=api.given_config: smaller(whole(*given)))
+    names: dict[str, Any] = {"__name__": page}
+    lacking = list[str]()
+    for example in (example for example in EXAMPLES[page] if not not_run(example.code)):
+        for path in checkpoints_in(example.code):
+            put(trained, path, (path.parent.name or path.stem) if path.suffix else path.name)
+        try:
+            with step_by_step() if trains(example) else contextlib.nullcontext():
+                (run_python if example.language == "python" else run_shell)(example, names, monkeypatch)
+        except ModuleNotFoundError as error:  # of an extra
+            lacking.append(f"{example.place}: {error}")
+        except Exception as error:
+            error.add_note(f"{example.place}: {example.code}")
+            raise
+    if (run := ANSWERED.get(page)) and "text" in names:  # all that it needs is installed
+        answer = Classifier(read_checkpoint(Path(run, "checkpoint.keras"))).predict([names["text"]])[0]
+        np.testing.assert_allclose(np.ravel(names["probabilities"])[-1], [*answer.probabilities.values()][-1], atol=1e-5)
+    if lacking:
+        pytest.skip(f"all but {lacking}")
 
 
 def test_few_examples_are_not_run_and_these_could_be() -> None:
@@ -171,40 +168,6 @@ def test_it_fits_the_command(line: str) -> None:
 
 
 # Running them
-
-
-def run_page(page: str, trained: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, slow_ones: bool = False) -> None:
-    """Run the examples of a page in a folder. Where slow ones are left out, their run directories are copies of a trained one."""
-    prepare(folder, LEAST_TO_PART if slow_ones else 40)  # `mha init` then writes a config with a test part
-    monkeypatch.chdir(folder)
-    monkeypatch.delenv("MHA_CHECKPOINT", raising=False)
-    for module in (data, loading):
-        monkeypatch.setattr(module, "load_config", load_small_config)
-    monkeypatch.setattr(api, "given_config", lambda *given, whole=api.given_config: smaller(whole(*given)))
-    names: dict[str, Any] = {"__name__": page}
-    lacking = list[str]()
-    for example in EXAMPLES[page]:
-        if not_run(example.code):
-            continue
-        if not slow_ones and example in SLOW:
-            for run, config in written_by_training(example):
-                put(trained, run, config)
-            continue
-        for path in checkpoints_in(example.code):
-            put(trained, path, (path.parent.name or path.stem) if path.suffix else path.name)
-        try:
-            with step_by_step() if trains(example) else contextlib.nullcontext():
-                (run_python if example.language == "python" else run_shell)(example, names, monkeypatch)
-        except ModuleNotFoundError as error:  # of an extra
-            lacking.append(f"{example.place}: {error}")
-        except Exception as error:
-            error.add_note(f"{example.place}: {example.code}")
-            raise
-    if (run := ANSWERED.get(page)) and "text" in names:  # all that it needs is installed
-        answer = Classifier(read_checkpoint(Path(run, "checkpoint.keras"))).predict([names["text"]])[0]
-        np.testing.assert_allclose(np.ravel(names["probabilities"])[-1], [*answer.probabilities.values()][-1], atol=1e-5)
-    if lacking:
-        pytest.skip(f"all but {lacking}")
 
 
 ANSWERED = {"docs/checkpoint.md": "runs/sample", "docs/export.md": "runs/imdb"}
@@ -285,43 +248,29 @@ def asks(line: str) -> None:
 
 OWN = {"text_column": "review", "label_column": "stars"}
 """The columns of ``reviews.csv`` and ``more.csv``."""
-SMALL = ("training.epochs=1", "model.embed_dim=16", "model.feed_forward_dim=16")
-TRAININGS = {
-    "text": (
-        "data.train=reviews.csv",
-        *(f"data.{name}={column}" for name, column in OWN.items()),
-        *("model.subword_buckets=64", "model.ngram_buckets=64", "linear.buckets=64"),
-        "training.refit_linear=false",
-    ),
-    "sample": ("data.num_texts=200", "training.batch_size=100"),
-}
-"""Recipes of the models that the examples take, with what is set for small ones."""
+SMALL = ("training.epochs=1", "model.embed_dim=16", "model.feed_forward_dim=16", "data.num_texts=200", "training.batch_size=100")
+"""Settings of the model that the examples take, of the recipe ``sample``."""
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """A function from a recipe of ``TRAININGS`` to a run directory; it trains once for each."""
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run directory of that model."""
 
-    def train(recipe: str) -> Path:
-        changes = [word for setting in (*SMALL, *TRAININGS[recipe]) for word in ("--set", setting)]
+    def run(cwd: Path) -> Result:
+        changes = [word for setting in SMALL for word in ("--set", setting)]
+        with step_by_step():
+            return here("train", "--config", "sample", *changes, "--output", "run", cwd=cwd)
 
-        def run(cwd: Path) -> Result:
-            prepare(cwd)
-            with step_by_step():
-                return here("train", "--config", recipe, *changes, "--output", recipe, cwd=cwd)
-
-        trained = once(tmp_path_factory, f"example-{recipe}", run)
-        assert trained.result.code == 0, trained.result.stderr
-        return trained.cwd / recipe
-
-    return train
+    trained = once(tmp_path_factory, "examples", run)
+    assert trained.result.code == 0, trained.result.stderr
+    return trained.cwd / "run"
 
 
-def prepare(folder: Path, num_texts: int = 40) -> None:
-    """The files that the pages speak of, but for checkpoints; ``reviews.csv`` with so many reviews, the others with 40."""
+def prepare(folder: Path) -> None:
+    """The files that the pages speak of, but for checkpoints; for ``reviews.csv`` `mha init` writes a config with a test part."""
     (folder / "configs").symlink_to(ROOT / "configs")
     (folder / "docs" / "figures").mkdir(parents=True)
-    rows = [(number, f"{REVIEWS[number % 2]} {number}", ("pos", "neg")[number % 2], (5, 1)[number % 2]) for number in range(num_texts)]
+    rows = [(number, f"{REVIEWS[number % 2]} {number}", ("pos", "neg")[number % 2], (5, 1)[number % 2]) for number in range(LEAST_TO_PART)]
     stars = [(number, text, stars) for number, text, _, stars in rows]
     write_table(folder / "reviews.csv", ("id", "review", "stars"), stars)
     rows = rows[:40]
@@ -359,15 +308,6 @@ def checkpoints_in(code: str) -> Iterator[Path]:
             yield Path(word)
 
 
-def written_by_training(example: Example) -> Iterator[tuple[Path, str]]:
-    """The run directories that the trainings of an example would write, and the names of their configs."""
-    for name, *arguments in mha_commands(example.code) if example.language == "sh" else ():
-        if name == "train" and "--help" not in arguments:
-            given = GROUP.commands[name].make_context(name, arguments).params
-            config = Path(given["config"]).stem
-            yield Path(given["output"] or f"runs/{config}"), config
-
-
 def put(trained: Path, path: Path, name: str) -> None:
     """A trained model as a run directory or a checkpoint, if there is none.
 
@@ -402,10 +342,18 @@ def smaller(config: Config) -> Config:
     whole = config_to_dict(config)
     if whole["data"]["source"] == "tfds":
         whole["data"] = {"source": "files", "train": "films.csv"}
-    small = {"num_texts": 200, "vocabulary_size": 300, "embed_dim": 16, "feed_forward_dim": 16, "key_dim": 16, "epochs": 1}
+    small = {
+        "num_texts": 200,
+        "vocabulary_size": 300,
+        "embed_dim": 16,
+        "feed_forward_dim": 16,
+        "key_dim": 16,
+        "epochs": 1,
+        "batch_size": 100,
+    }
     small |= dict.fromkeys(("ngram_buckets", "buckets", "subword_buckets"), 64)
     for section in whole.keys() & {"data", "text", "model", "linear", "training"}:
         whole[section] = whole[section] and whole[section] | {name: size for name, size in small.items() if whole[section].get(name)}
     if whole["auto"]:
-        whole["training"]["epochs"] = 1
+        whole["training"] |= {"epochs": 1, "batch_size": 100}
     return config_from_dict(whole, "small")
