@@ -185,6 +185,9 @@ class ModelConfig(Settings):
         min_length=1,
         description="Folder of a pretrained encoder, which decides the encoder's sizes; null trains one from scratch.",
     )
+    vectors: str | None = Field(
+        None, min_length=1, description="File of word vectors that start the embeddings and that the linear model reads; null for none."
+    )
     num_pieces: int = Field(0, ge=0, le=2_000_000, description="Pieces that a pretrained encoder knows; the folder decides it.")
     embed_dim: int = Field(64, ge=1, le=16_384, description="Width of the embedding and of every block's output.")
     positions: Literal["learned", "sinusoidal", "none"] = Field("learned", description="How a token's position is added to its embedding.")
@@ -224,6 +227,8 @@ class ModelConfig(Settings):
             yield f"conv_kernel_size={size} is even, so it has no middle; take {size - 1} or {size + 1}"
         if self.num_pieces and not self.pretrained:
             yield f"num_pieces={self.num_pieces} goes with a pretrained encoder; take num_pieces=0, or set pretrained"
+        if self.pretrained and self.vectors:
+            yield "pretrained brings its own embeddings, and vectors would start others; take vectors=null, or pretrained=null"
         if self.pretrained and not self.num_pieces:  # the folder has not been read yet
             for name in self.model_fields_set.intersection(DECIDED_BY_FOLDER):
                 yield f"{name}={getattr(self, name)} is decided by the folder that pretrained names; leave it out"
@@ -364,6 +369,8 @@ class Config(Settings):
                     yield f"{section}.{name}={value} carries word order and model.positions=none must not; take {name}={most}"
         if not self.auto:  # else these settings are still to be decided
             yield from self._faults_of_ngrams_and_subwords()
+        if self.model.vectors and self.linear and self.linear.ngram_embeddings:
+            yield "linear.ngram_embeddings=true learns what model.vectors brings; take ngram_embeddings=false, or vectors=null"
         if self.model.pretrained and self.training.word_dropout:
             yield f"training.word_dropout={self.training.word_dropout} drops words, and model.pretrained reads pieces; take 0"
         if self.training.teacher == "linear" and not self.linear:

@@ -18,7 +18,9 @@ SPELT_WORD = 3.0
 MOST_WITH_SUBWORDS = 5_000_000  # tokens of all texts up to which subwords are read; with more, whole words suffice
 TAUGHT_TEXTS = 1_000
 """Mean texts per class from which the linear model teaches the encoder; with fewer, its out-of-fold predictions are too poor."""
+ROWS_PER_VECTOR = 32  # of the linear model's table, since an n-gram that shares a row with a word counts as that word
 LINE_WIDTH = 79
+MOST_IDS = 30_000  # of the vocabulary; with word vectors as many, since their words need not be in the texts
 MOST_LINEAR_WEIGHTS = 1 << 25  # most numbers in the linear model's table
 
 
@@ -84,11 +86,12 @@ def rules(facts: Facts, named: dict[str, dict[str, Any]]) -> dict[str, dict[str,
     least, most, texts_in_all = (3, 20, 20_000) if pretrained else (2, 5 if reads_made else 10, 100_000)
     teaches = facts.num_texts >= TAUGHT_TEXTS * facts.num_classes and not pretrained
     stands_alone = named.get("training", {}).get("keep_linear") is False
+    has_vectors = model.get("vectors") is not None
     most_rows = MOST_LINEAR_WEIGHTS // num_outputs(facts.num_classes)
     decided = {
         "data": {"validation_share": round(min(0.2, max(0.05, 200 / facts.num_texts)), 3)},
         "text": {
-            "vocabulary_size": max(3, min(30_000, facts.num_words + 2)),
+            "vocabulary_size": MOST_IDS if has_vectors else max(3, min(MOST_IDS, facts.num_words + 2)),
             "sequence_length": max(16, min(800, facts.usual_length)),
             "subword_characters": characters,
         },
@@ -97,7 +100,11 @@ def rules(facts: Facts, named: dict[str, dict[str, Any]]) -> dict[str, dict[str,
             "subword_buckets": 1 << 15 if characters and not pretrained else 0,
         },
         "linear": {
-            "buckets": min(1 << 21, _power_of_two(8 * facts.num_tokens), _power_of_two(most_rows // 2 + 1)),
+            "buckets": min(
+                1 << 21,
+                _power_of_two(max(8 * facts.num_tokens, has_vectors * ROWS_PER_VECTOR * MOST_IDS)),
+                _power_of_two(most_rows // 2 + 1),
+            ),
             "subwords": characters > 0,
             "end_decay": 50 if is_weighed else 0,
             "context_windows": [5, 25] if is_weighed else [],

@@ -22,8 +22,9 @@ from mha_cli.data.in_memory import MemoryTexts
 from mha_cli.data.labelled_text import LabelledText, TextSource
 from mha_cli.data.made_texts import made_texts
 from mha_cli.data.sources import DataSection, open_source, with_columns
-from mha_cli.errors import MhaError, listed, plural, printable
+from mha_cli.errors import MhaError, listed, plural, printable, shown_path
 from mha_cli.pretrained.folder import PretrainedEncoder, read_pretrained, with_pretrained
+from mha_cli.pretrained.vectors import VECTOR_FORMATS, WordVectors, read_vectors
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.text.encoding import TextPipeline
 from mha_cli.text.vocabulary import FOREIGN, Vocabulary, doubt_of_unknown
@@ -47,6 +48,7 @@ class PreparedData:
         num_guessed: texts at the end of ``train`` whose targets are predictions.
         teacher: run that teaches, with ``train`` and then ``unlabelled`` as it reads them; None for none.
         pretrained: encoder that the training starts from; None for one from scratch.
+        vectors: vectors of words of ``vocabulary``, which then has words of their file as well; None without a file.
     """
 
     config: Config
@@ -59,6 +61,7 @@ class PreparedData:
     num_guessed: int = 0
     teacher: tuple[Checkpoint, EncodedTexts] | None = None
     pretrained: PretrainedEncoder | None = None
+    vectors: WordVectors | None = None
 
     @property
     def tokenizer(self) -> bytes | None:
@@ -75,6 +78,8 @@ def prepare(config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryText
         config = with_pretrained(config, pretrained)
     run = config.training.teacher
     teacher = None if run in (None, "linear") else read_checkpoint(checkpoint_in(Path(run)))
+    if config.model.vectors and not Path(config.model.vectors).exists():  # they are read after the texts, which may take long
+        raise MhaError(f"model.vectors: {shown_path(config.model.vectors)}: no such file or folder", VECTOR_FORMATS)
     source = in_memory or open_source(config.data, callbacks.log)
     unlabelled = source.unlabelled()  # first, since a path that is wrong is refused at once
     split = source.splits[0]
@@ -94,6 +99,11 @@ def prepare(config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryText
 
     train_rows, validation_rows = corpus.split(config.data.validation_share, config.seed)
     vocabulary = corpus.vocabulary(np.arange(len(corpus)) if config.learns_from_validation else train_rows, config.text.vocabulary_size)
+    vectors = None
+    if config.model.vectors:
+        vectors = read_vectors(Path(config.model.vectors), vocabulary, config.text)
+        callbacks.note(vectors.coverage(len(vocabulary)))
+        vocabulary = vectors.vocabulary
     train, validation = (corpus.encode(rows, vocabulary, config.text) for rows in (train_rows, validation_rows))
     num_known = corpus.count_known(corpus.hashes[validation_rows], train_rows)
     part = f"{source.name}, validation part"
@@ -119,7 +129,7 @@ def prepare(config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryText
         labelled = compress((one.text for one in source.read(split)), np.isin(np.arange(len(corpus)), train_rows))
         teaches = teacher, encode_texts(chain(labelled, more()), teacher.text_pipeline())
     targets, names = one_hot(train.labels, len(corpus.class_names)), corpus.class_names
-    return PreparedData(config, train, targets, validation, vocabulary, names, encoded, teacher=teaches, pretrained=pretrained)
+    return PreparedData(config, train, targets, validation, vocabulary, names, encoded, 0, teaches, pretrained, vectors)
 
 
 def _refuse_other_classes(name: str, classes: Sequence[str], other: str, others: Sequence[str]) -> None:

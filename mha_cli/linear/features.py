@@ -15,10 +15,12 @@ from scipy.sparse import csr_matrix, vstack
 
 from mha_cli.config.settings import LinearConfig
 from mha_cli.data.corpus import EncodedTexts
+from mha_cli.pretrained.vectors import WordVectors
 from mha_cli.text.encoding import ids_of
 from mha_cli.text.ngrams import hashed_ngrams, hashed_subwords
 
 CHUNK_TEXTS = 2_000
+VECTORS_WEIGHT = 0.3  # of word vectors beside n-grams: most of a text's sum is what all texts share
 
 
 @dataclass(frozen=True)
@@ -31,16 +33,24 @@ class Ngrams:
 
 
 class NgramEmbeddings(NamedTuple):
-    """Sorted buckets of n-grams, int64 (V,), and their embeddings of unit length, (V, D)."""
+    """Sorted buckets of n-grams, int64 (V,), their embeddings, (V, D), and how large their sums are beside the n-grams themselves."""
 
     buckets: npt.NDArray[np.int64]
     table: npt.NDArray[np.float32]
+    weight: float = 1.0
 
     def of(self, buckets_F: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """The embeddings of some buckets, (F, D); zeros for buckets without one."""
         rows_F = np.minimum(np.searchsorted(self.buckets, buckets_F), len(self.buckets) - 1)
         found: npt.NDArray[np.float32] = self.table[rows_F] * (self.buckets[rows_F] == buckets_F)[:, None]
         return found
+
+
+def embeddings_of_words(vectors: WordVectors, buckets: int) -> NgramEmbeddings:
+    """The vectors of words as embeddings of n-grams that are one word long."""
+    [(buckets_V1, _)] = hashed_ngrams(vectors.ids[:, None], [1], buckets)
+    sorted_V, first_V = np.unique(buckets_V1[:, 0].astype(np.int64), return_index=True)
+    return NgramEmbeddings(sorted_V, vectors.table[first_V], VECTORS_WEIGHT)
 
 
 def ngrams_of(texts: EncodedTexts, linear: LinearConfig) -> Ngrams:

@@ -19,7 +19,7 @@ from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import EncodedTexts, join_texts
 from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.linear.context_weights import learn_context_weights, weighted_logits
-from mha_cli.linear.features import ngrams_of, text_features
+from mha_cli.linear.features import embeddings_of_words, ngrams_of, text_features
 from mha_cli.linear.ngram_embeddings import learn_ngram_embeddings
 from mha_cli.linear.one_vs_rest import FOLDS, Examples, Regularization, cross_fitted, fit_one_vs_rest
 from mha_cli.linear.regularization import choose_regularization
@@ -100,7 +100,7 @@ class _Fit:
         self.ngrams = ngrams_of(self.texts, self.linear)
         self.num_words = context_words(self.linear, len(data.vocabulary))
         self.folds = rng.permutation(len(self.texts)) % FOLDS
-        embeddings = None
+        embeddings = None if data.vectors is None else embeddings_of_words(data.vectors, self.linear.buckets)
         if self.linear.ngram_embeddings:
             log("learning embeddings of n-grams from all texts")
             parts = [self.ngrams]

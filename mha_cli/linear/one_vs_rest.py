@@ -86,6 +86,8 @@ def fit_one_vs_rest(examples: Examples, regularization: Regularization) -> Coeff
     sums_ND = np.zeros((len(labels), 0)) if embeddings is None else compact @ embeddings.of(occurring)
     mean_D = sums_ND.mean(axis=0)
     spread = float(np.sqrt(np.square(sums_ND - mean_D).sum() / len(labels))) or 1.0
+    if embeddings is not None:
+        spread /= embeddings.weight
     read = weighed if embeddings is None else hstack([weighed, csr_matrix((sums_ND - mean_D) / spread)], format="csr")
 
     def fit(class_id: int) -> tuple[Any, Any, float]:

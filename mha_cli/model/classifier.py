@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.parameters import context_words, encoder_length, num_outputs
@@ -112,6 +113,22 @@ def start_from(model: keras.Model, weights: Mapping[str, Any]) -> None:
     for weight in model.weights:
         if weight.path in weights:
             weight.assign(weights[weight.path][: weight.shape[0]])
+
+
+def start_words_from(model: keras.Model, ids_V: Any, vectors_VD: Any) -> None:
+    """Start the embeddings of words from their vectors, turned onto their main axes if they are wider; further units stay as they are.
+
+    Args:
+        ids_V: ids of the words, int (V,).
+        vectors_VD: their vectors, (V, D) of any width D.
+    """
+    words = model.get_layer("embedding").token_embedding.words
+    table = np.array(words)
+    width = min(table.shape[1], vectors_VD.shape[1])
+    if width < vectors_VD.shape[1]:
+        vectors_VD = vectors_VD @ np.linalg.eigh(vectors_VD.T @ vectors_VD)[1][:, : -width - 1 : -1]
+    table[ids_V, :width] = vectors_VD
+    words.assign(table)
 
 
 def freeze_below(model: keras.Model, trainable_blocks: int | str) -> None:

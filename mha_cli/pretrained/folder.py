@@ -21,9 +21,11 @@ from mha_cli.errors import MhaError, need, printable, shown_path
 from mha_cli.pretrained.families import FAMILIES, WORDS, Architecture, Family, Floats, unusable
 from mha_cli.text.pieces import MAX_TOKENIZER_BYTES, PieceTokenizer
 
-TOKENIZER = "tokenizer.json"
+TOKENIZER, WEIGHTS = "tokenizer.json", "model.safetensors"
 MAX_JSON_BYTES, MAX_WEIGHT_BYTES = 4_000_000, 1_200_000_000
 """Bytes of other JSON, headers of safetensors included, and of the weights that are read, in the type of the file: those of XLM-R."""
+
+MAX_NUMBER = 1e30  # sums of larger ones overflow
 
 LARGEST_WEIGHT = 65_504  # that float16 holds, in which a checkpoint keeps it
 
@@ -66,7 +68,7 @@ def read_pretrained(folder: Path) -> PretrainedEncoder:
         raise MhaError(f"model.pretrained: {shown_path(folder)} is no folder", f"{PARTS_OF_A_FOLDER}; mha downloads nothing")
     transformer, pooling, longest = _sentence_transformers(folder)
     path = transformer / "config.json"
-    described = _json(path)
+    described = read_json(path)
     name = described.get("model_type")
     if (family := FAMILIES.get(name) if isinstance(name, str) else None) is None:
         found = printable(name) if isinstance(name, str) else "missing"
@@ -104,7 +106,7 @@ def _sentence_transformers(folder: Path) -> tuple[Path, Pooling, int]:
     if not lexists(path):
         return folder, "mean", 1 << 30
     pooling: Pooling = "mean"
-    modules, transformer = _json(path, list), folder
+    modules, transformer = read_json(path, list), folder
     for module in modules:
         if not isinstance(module, dict) or not all(isinstance(module.get(key), str) for key in ("type", "path")):
             raise unusable(path, "has a module without type and path")
@@ -118,34 +120,39 @@ def _sentence_transformers(folder: Path) -> tuple[Path, Pooling, int]:
         elif kind == "Pooling":
             pooling = _pooling(folder / place / "config.json")
     path = transformer / "sentence_bert_config.json"
-    longest = _json(path).get("max_seq_length") if lexists(path) else None
+    longest = read_json(path).get("max_seq_length") if lexists(path) else None
     return transformer, pooling, longest if isinstance(longest, int) and longest > 2 else 1 << 30
 
 
 def _pooling(path: Path) -> Pooling:
     kinds: dict[str, Pooling] = {"mean_tokens": "mean", "max_tokens": "max", "cls_token": "first"}
-    chosen = [name.removeprefix("pooling_mode_") for name, on in _json(path).items() if name.startswith("pooling_mode_") and on is True]
+    chosen = [name.removeprefix("pooling_mode_") for name, on in read_json(path).items() if name.startswith("pooling_mode_") and on is True]
     if len(chosen) != 1 or chosen[0] not in kinds:
         raise unusable(path, f"pools by {printable(' and '.join(chosen)) or 'nothing'}", f"mha pools by one of {', '.join(kinds)}")
     return kinds[chosen[0]]
 
 
-def _weights(folder: Path, family: Family, architecture: Architecture) -> dict[str, Floats]:
+def open_tensors(path: Path, stack: ExitStack) -> Any:
+    """A safetensors file whose header is whole and not too long, open until the stack ends."""
     from safetensors import SafetensorError, safe_open
 
+    with open_file(path) as opened:
+        header = int.from_bytes(opened.read(8), "little")
+    if header > MAX_JSON_BYTES:
+        raise unusable(path, f"claims a header of {header:,} bytes")
+    try:
+        return stack.enter_context(safe_open(path, "numpy"))
+    except (SafetensorError, OSError) as error:
+        reason = printable(str(error).removeprefix("Error while deserializing header: "), 200)
+        raise unusable(path, f"is damaged, or no safetensors file ({reason})") from None
+
+
+def _weights(folder: Path, family: Family, architecture: Architecture) -> dict[str, Floats]:
     paths = _weight_files(folder)
     with ExitStack() as stack:
         tensors = {}
         for path in paths:
-            with _open(path) as opened:
-                header = int.from_bytes(opened.read(8), "little")
-            if header > MAX_JSON_BYTES:
-                raise unusable(path, f"claims a header of {header:,} bytes")
-            try:
-                file = stack.enter_context(safe_open(path, "numpy"))
-            except (SafetensorError, OSError) as error:
-                reason = printable(str(error).removeprefix("Error while deserializing header: "), 200)
-                raise unusable(path, f"is damaged, or no safetensors file ({reason})") from None
+            file = open_tensors(path, stack)
             for name in file.keys():  # noqa: SIM118, it is no dictionary
                 tensors[name.replace("Norm.gamma", "Norm.weight").replace("Norm.beta", "Norm.bias")] = (path, file, name)
         prefix = next((name.removesuffix(WORDS) for name in tensors if name.endswith(WORDS)), "")
@@ -175,9 +182,9 @@ def _weights(folder: Path, family: Family, architecture: Architecture) -> dict[s
 
 def _weight_files(folder: Path) -> list[Path]:
     """The file of the weights, or those that its index lists."""
-    path, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    path, index = folder / WEIGHTS, folder / "model.safetensors.index.json"
     if not lexists(path) and lexists(index):
-        listed = _json(index).get("weight_map")
+        listed = read_json(index).get("weight_map")
         names = set(filter(lambda name: isinstance(name, str), listed.values())) if isinstance(listed, dict) else set()
         if not names or any(Path(name).name != name for name in names):
             raise unusable(index, "weight_map names no files beside it")
@@ -188,9 +195,10 @@ def _weight_files(folder: Path) -> list[Path]:
     return [path]
 
 
-def _json(path: Path, kind: type = dict) -> Any:
+def read_json(path: Path, kind: type = dict, limit: int = MAX_JSON_BYTES) -> Any:
+    """The JSON object, or another ``kind``, in a file of at most ``limit`` bytes."""
     try:
-        found = json.loads(_bytes(path, MAX_JSON_BYTES))
+        found = json.loads(_bytes(path, limit))
     except (ValueError, RecursionError) as error:
         raise unusable(path, f"is not valid JSON: {printable(str(error))}") from None
     if not isinstance(found, kind):
@@ -199,18 +207,18 @@ def _json(path: Path, kind: type = dict) -> Any:
 
 
 def _bytes(path: Path, limit: int) -> bytes:
-    with _open(path) as file:
+    with open_file(path) as file:
         data = file.read(limit + 1)
     if len(data) > limit:
         raise unusable(path, f"has more than {limit:,} bytes", "mha reads none that large")
     return data
 
 
-def _open(path: Path) -> BinaryIO:
+def open_file(path: Path, hint: str = PARTS_OF_A_FOLDER) -> BinaryIO:
     """A regular file, open for reading; it waits for nothing, whatever lies there."""
     try:
         if not path.is_file():
             raise OSError(0, "is not a file" if path.exists() else "no such file")
         return path.open("rb")
     except (OSError, ValueError) as error:
-        raise unusable(path, getattr(error, "strerror", str(error)), PARTS_OF_A_FOLDER) from None
+        raise unusable(path, getattr(error, "strerror", str(error)), hint) from None

@@ -16,7 +16,7 @@ from mha_cli.data.batches import Rows
 from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import PreparedData
-from mha_cli.model.classifier import build_classifier, freeze_below, start_from, up_to_logits
+from mha_cli.model.classifier import build_classifier, freeze_below, start_from, start_words_from, up_to_logits
 from mha_cli.model.outputs import compile_forward, cross_entropy, predict_outputs, predicted_classes
 from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import MemoryEstimate
@@ -50,6 +50,8 @@ class Trainer:
         if data.pretrained is not None:
             start_from(self.model, data.pretrained.weights)
             freeze_below(self.model, config.training.trainable_blocks)
+        if data.vectors is not None:
+            start_words_from(self.model, data.vectors.ids, data.vectors.table)
         self.inputs = EpochInputs(config, data, self.distribution.own)
         self._loss_weights = loss_weights(config.training.class_weights, data.targets)
         self.position, self.pace = EpochPosition(0), Pace()

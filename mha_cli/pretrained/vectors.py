@@ -1,0 +1,209 @@
+"""Word vectors that others have trained, read as data: of a file of millions, those of the words that a model knows.
+
+Axes: V words, D width of a vector.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from mha_cli.config.settings import TextConfig
+from mha_cli.errors import MhaError, need, plural, printable, shown_path
+from mha_cli.pretrained.families import Floats, unusable
+from mha_cli.pretrained.folder import DTYPES, MAX_NUMBER, MAX_WEIGHT_BYTES, TOKENIZER, WEIGHTS, open_file, open_tensors, read_json
+from mha_cli.text.pieces import ANEW, MAX_TOKENIZER_BYTES
+from mha_cli.text.tokenizer import make_tokenizer
+from mha_cli.text.vocabulary import MAX_TOKEN_LENGTH, SPECIAL_TOKENS, Vocabulary
+
+GZIP_MAGIC = b"\x1f\x8b"
+MAX_WIDTH, MAX_WORD_BYTES, MAX_LINE_BYTES = 4_096, 1_000, 1 << 18
+VECTOR_FORMATS = "mha reads .vec and .txt, word2vec's .bin, .npy beside a list of words, and model2vec's folder"
+WORD_STARTS = "▁Ġ"  # what begins a piece that begins a word
+
+Wanted = Callable[[str], bool]
+Rows = Iterator[tuple[str, Any, str]]
+"""Wanted words, their numbers, (D,), and where they are."""
+
+
+@dataclass(frozen=True)
+class WordVectors:
+    """The vectors of words."""
+
+    vocabulary: Vocabulary  # words of the texts, then further words of the file
+    ids: npt.NDArray[np.int32]  # words that have a vector, (V,)
+    table: Floats  # their vectors, (V, D)
+
+    def coverage(self, num_ids: int) -> str:
+        """How many words of the texts, whose ids are the first ``num_ids``, have a vector, in a line."""
+        known, words = int((self.ids < num_ids).sum()), num_ids - len(SPECIAL_TOKENS)
+        further = f"{len(self.ids) - known:,} further words are from its file"
+        return f"model.vectors: {self.table.shape[1]:,} numbers each; {known:,} of {plural(words, 'word')} have a vector; {further}"
+
+
+def read_vectors(path: Path, vocabulary: Vocabulary, settings: TextConfig) -> WordVectors:
+    """Read the vectors of words, looked up as they are and then in lower case, and of the file's first other words.
+
+    Args:
+        path: file or folder, from anywhere.
+        vocabulary: words of the texts; as many others as ``vocabulary_size`` leaves room for are added.
+        settings: what a word is; the tokenizer must leave the other words whole.
+    """
+    words, tokenize = vocabulary.tokens[len(SPECIAL_TOKENS) :], make_tokenizer(settings)
+    of_texts, num_more = {*words, *map(str.lower, words)}, settings.vocabulary_size - len(vocabulary)
+    found, more = dict[str, Floats](), dict[str, Floats]()
+
+    def is_wanted(word: str) -> bool:
+        if word in of_texts:
+            return word not in found
+        return len(more) < num_more and word not in more and len(word) <= MAX_TOKEN_LENGTH and tokenize(word) == [word]
+
+    for word, numbers, where in _rows(path, is_wanted):
+        try:
+            with np.errstate(over="ignore"):
+                vector = np.array(numbers, np.float32)
+        except ValueError:
+            raise MhaError(f"{where}: what follows the word are no numbers", ANEW) from None
+        if not -MAX_NUMBER < vector.min() <= vector.max() < MAX_NUMBER:
+            raise MhaError(f"{where}: holds NaN or numbers that are too large", ANEW)
+        (found if word in of_texts else more)[word] = vector
+    if not found:
+        raise unusable(path, f"has none of the {plural(len(words), 'word')} of the texts", "take vectors of the language of your texts")
+    spellings = {word: word if word in found else word.lower() for word in words}
+    vectors = {word: found[spelling] for word, spelling in spellings.items() if spelling in found} | more
+    whole = Vocabulary([*words, *more])
+    return WordVectors(whole, np.array(whole.ids(vectors), np.int32), np.stack([*vectors.values()]))
+
+
+def _rows(path: Path, is_wanted: Wanted) -> Rows:
+    if path.is_dir():
+        return _of_folder(path, is_wanted)
+    return _of_array(path, is_wanted) if path.suffix == ".npy" else _of_stream(path, is_wanted)
+
+
+def _of_stream(path: Path, is_wanted: Wanted) -> Rows:
+    with open_file(path, VECTOR_FORMATS) as plain:
+        packed = plain.read(2) == GZIP_MAGIC
+        plain.seek(0)
+        file = cast(IO[bytes], gzip.GzipFile(fileobj=plain)) if packed else plain
+        try:
+            yield from (_of_binary if ".bin" in path.suffixes[-2:] else _of_lines)(file, path, is_wanted)
+        except (gzip.BadGzipFile, EOFError, zlib.error):
+            raise unusable(path, "the gzip data is cut short or damaged") from None
+
+
+def _of_lines(file: IO[bytes], path: Path, is_wanted: Wanted) -> Rows:
+    """Lines of a word and its numbers; a first line with the number of words and the width may come before them."""
+    told, width = b"", 0
+    for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b""), 1):
+        where, fields = f"{shown_path(path)}:{number}", line.split(None, 1)
+        if not width:
+            width = len(line.split()) - 1
+            if number == 1 and width == 1:
+                told, width = fields[1].strip(), 0
+                continue
+            if not 1 < width <= MAX_WIDTH:
+                raise MhaError(f"{where}: is no word with its numbers", VECTOR_FORMATS)
+            if told not in (b"", b"%d" % width):
+                raise MhaError(f"{where}: has {width:,} numbers; line 1 says {printable(told.decode(errors='replace'))}", ANEW)
+        word = fields[0].decode(errors="replace") if fields else ""
+        if is_wanted(word):
+            parts = line.rsplit(None, width)
+            if len(parts) <= width:
+                raise MhaError(f"{where}: has {plural(len(parts) - 1, 'number')}; the first vector has {width:,}", ANEW)
+            if parts[0] == fields[0]:  # or it is a phrase that begins with the word
+                yield word, parts[1:], where
+
+
+def _of_binary(file: IO[bytes], path: Path, is_wanted: Wanted) -> Rows:
+    """word2vec's format: the number of words and the width, then each word, a space and its numbers."""
+    header = file.readline(100).split()
+    if len(header) != 2 or not all(map(bytes.isdigit, header)) or not 1 < int(header[1]) <= MAX_WIDTH:
+        raise unusable(path, "is no binary file of word2vec", "of a model of fastText, take the .vec file")
+    num_words, width = map(int, header)
+    for number in range(1, num_words + 1):
+        name, where = bytearray(), f"{shown_path(path)}, vector {number:,}"
+        while (byte := file.read(1)) not in (b" ", b"") and len(name) < MAX_WORD_BYTES:
+            name += byte
+        row = file.read(4 * width)
+        if byte != b" " or len(row) < 4 * width:
+            raise MhaError(f"{where}: is cut short or damaged; line 1 says {num_words:,} words, {width:,} wide", ANEW)
+        if is_wanted(word := name.lstrip(b"\n").decode(errors="replace")):
+            yield word, np.frombuffer(row, "<f4"), where
+
+
+def _of_array(path: Path, is_wanted: Wanted) -> Rows:
+    """An array on disk, (V, D), and the list of its words."""
+    try:
+        table = np.lib.format.open_memmap(path, mode="r")  # which refuses pickles
+    except (ValueError, TypeError, OverflowError, OSError) as error:
+        raise unusable(path, f"is no array that can be read: {printable(str(error))}") from None
+    if table.ndim != 2 or table.dtype.kind != "f" or not 1 < table.shape[1] <= MAX_WIDTH:
+        raise unusable(
+            path, f"holds {table.dtype} of shape {table.shape}; each word has a row of 2 to {MAX_WIDTH:,} floats", VECTOR_FORMATS
+        )
+    beside = sorted(other for other in path.parent.iterdir() if other.suffix in (".txt", ".parquet"))
+    lists = [other for other in beside if other.stem == path.stem] or beside
+    if len(lists) != 1:
+        raise unusable(path, f"{plural(len(lists), 'file')} beside it may list its words", f"name the list {printable(path.stem)}.txt")
+    row = -1
+    for row, word in enumerate(_listed_words(lists[0])):
+        if row < len(table) and is_wanted(word):
+            yield word, table[row], f"{shown_path(path)}, row {row:,}"
+    if row + 1 != len(table):
+        raise unusable(lists[0], f"has {plural(row + 1, 'word')}, and {shown_path(path)} {plural(len(table), 'row')}", ANEW)
+
+
+def _listed_words(path: Path) -> Iterator[str]:
+    """One word per line of a text file, or per row of a Parquet file, in its first column."""
+    with open_file(path, VECTOR_FORMATS) as file:
+        if path.suffix == ".txt":
+            yield from (line.decode(errors="replace").strip() for line in iter(lambda: file.readline(MAX_LINE_BYTES), b""))
+            return
+        from pyarrow import ArrowException, parquet
+
+        try:
+            for batch in parquet.ParquetFile(file).iter_batches():
+                yield from map(str, batch.column(0).to_pylist())
+        except (ArrowException, OSError, ValueError, IndexError) as error:
+            raise unusable(path, f"is no Parquet file, or a damaged one: {printable(str(error))}") from None
+
+
+def _of_folder(path: Path, is_wanted: Wanted) -> Rows:
+    """model2vec's folder: the vectors of the pieces that are whole words."""
+    need("model.vectors", "pretrained", "safetensors")
+    from safetensors import SafetensorError
+
+    model = read_json(path / TOKENIZER, limit=MAX_TOKENIZER_BYTES).get("model")
+    pieces = model.get("vocab") if isinstance(model, dict) else None
+    if isinstance(pieces, list):  # of Unigram: pairs of a piece and its score
+        pieces = {str(pair[0]): row for row, pair in enumerate(pieces) if isinstance(pair, list) and pair}
+    if not isinstance(pieces, dict):
+        raise unusable(path / TOKENIZER, "has no list of pieces")
+    with ExitStack() as stack:
+        file = open_tensors(path / WEIGHTS, stack)
+        try:
+            part = file.get_slice("embeddings")
+            num_rows, width = part.get_shape()
+            whole = part.get_dtype() in DTYPES and len(pieces) <= num_rows <= MAX_WEIGHT_BYTES // 4 // width and 1 < width <= MAX_WIDTH
+        except (SafetensorError, ValueError, ZeroDivisionError):
+            whole = False
+        if not whole:
+            raise unusable(
+                path / WEIGHTS, f"has no table, embeddings, with numbers for each of {plural(len(pieces), 'piece')}", VECTOR_FORMATS
+            )
+        table = file.get_tensor("embeddings")
+    start = next((mark for mark in WORD_STARTS if any(piece.startswith(mark) for piece in pieces)), "")
+    for piece, row in pieces.items():
+        if piece.startswith(start) and is_wanted(word := piece.removeprefix(start)):
+            if type(row) is not int or not 0 <= row < num_rows:
+                raise unusable(path / TOKENIZER, f"the id of {printable(piece)} is {printable(repr(row))}")
+            yield word, table[row], f"{shown_path(path / WEIGHTS)}, row {row:,}"
