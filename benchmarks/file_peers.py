@@ -16,6 +16,7 @@ import time
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,8 @@ PEERS: dict[str, Callable[[str, int], Peer]] = {
     "nbsvm": lambda pattern, seed: OfWords(NbSvm(seed), pattern),
     "fasttext-5": lambda pattern, seed: OfWords(SubwordFastText(seed, 5), pattern),
     "fasttext-25": lambda pattern, seed: OfWords(SubwordFastText(seed, 25), pattern),
+    "frozen": lambda _, seed: import_module("encoder_peers").Frozen(seed),  # torch: for these alone
+    "fine-tuned": lambda _, seed: import_module("encoder_peers").FineTuned(seed),
 }
 """Every peer by its name on the command line, from the pattern of words and a seed."""
 
@@ -139,23 +142,24 @@ def read_csv(path: Path) -> tuple[list[str], list[str]]:
     return [row["text"] for row in rows], [row["label"] for row in rows]
 
 
-def score(name: str, train: Path, test: Path, seed: int) -> dict[str, Any]:
-    """Train a peer on one file and score the other: which answers are right, accuracy, macro F1, and seconds of reading and training."""
+def compared(truth: Sequence[str], answers: Sequence[str]) -> dict[str, Any]:
+    """Which answers are right, accuracy and macro F1."""
     from sklearn.metrics import f1_score
 
+    right = np.array(truth) == np.array(answers)
+    macro_f1 = float(f1_score(truth, answers, average="macro", zero_division=0.0))
+    return {"accuracy": float(right.mean()), "macro_f1": macro_f1, "right": packed(right)}
+
+
+def score(name: str, train: Path, test: Path, seed: int) -> dict[str, Any]:
+    """Train a peer on one file and score the other: the same, and seconds of reading and training."""
     texts, label_names = read_csv(train)
     class_names, labels = np.unique(label_names, return_inverse=True)
     peer = PEERS[name](words_pattern(texts), seed)
     peer.fit(texts, labels)
     seconds = time.perf_counter() - STARTED
-    texts, label_names = read_csv(test)
-    truth, answers = np.array(label_names), class_names[peer.predict(texts)]
-    return {
-        "accuracy": float((answers == truth).mean()),
-        "macro_f1": float(f1_score(truth, answers, average="macro", zero_division=0.0)),
-        "right": packed(answers == truth),
-        "wall_seconds": seconds,
-    }
+    texts, truth = read_csv(test)
+    return compared(truth, class_names[peer.predict(texts)]) | {"wall_seconds": seconds}
 
 
 def main() -> None:

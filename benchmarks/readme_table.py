@@ -1,4 +1,4 @@
-"""Write the tables of results in `docs/benchmarks.md` and in the README from the JSON in `benchmarks/results` and in its folders.
+"""Write the tables in `docs/benchmarks.md`, `docs/pretrained.md` and the README from the JSON in `benchmarks/results` and in its folders.
 
 `python benchmarks/readme_table.py` puts them between the two marker comments of each page; with `--check` it writes nothing and exits
 with 1 if a page says anything else. The README has the two main tables in short.
@@ -94,7 +94,10 @@ def main(arguments: list[str]) -> int:
         print("usage: python benchmarks/readme_table.py [--check]", file=sys.stderr)
         return 2
     outdated = 0
-    for name, parts in {"docs/benchmarks.md": full_tables(harness.RESULTS), "README.md": short_tables(harness.RESULTS)}.items():
+    few = harness.read_json(harness.RESULTS / "few-labels.json")
+    pages = {"docs/benchmarks.md": full_tables(harness.RESULTS), "README.md": short_tables(harness.RESULTS)}
+    pages |= {"docs/pretrained.md": [tables.markdown(tables.few_labels(few))]} if few else {}
+    for name, parts in pages.items():
         path = harness.ROOT / name
         found = path.read_text(encoding="utf-8")
         written = with_tables(found, parts)

@@ -24,7 +24,6 @@ SCRIPTS = {
     "serve": ("serve.py",),
     "stream-memory": ("stream_memory.py",),
     "memory": ("memory.py",),
-    "distribution": ("distribution.py",),
     "extras": ("extras.py",),
 }
 TRY_OUTS = {
@@ -37,7 +36,6 @@ TRY_OUTS = {
     "serve": ("serve.py", "--reviews", "100", "--rounds", "1"),
     "batch": ("batch.py", "--reviews", "200", "--rounds", "1"),
     "stream-memory": ("stream_memory.py", "--lines", "2000"),
-    "distribution": ("distribution.py", "--recipes", "sample", "--reviews", "200", "--rounds", "1"),
     "extras": ("extras.py",),
 }
 

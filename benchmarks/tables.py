@@ -102,6 +102,22 @@ def texts(records: Sequence[Record], ours: str = "mha text") -> Table:
     return Table(title, headings, rows, *circumstances([record for record in records if record["settings"]["system"] in shown]))
 
 
+def few_labels(records: Sequence[Record]) -> Table:
+    """One row per system: mean and spread of its accuracy over draws, for every number of labels and set, and the mean of these."""
+    found: dict[str, dict[tuple[int, str], list[float]]] = {}
+    for one in records:
+        settings = one["settings"]
+        column = int(settings["part"].split()[0]), settings["set"]
+        found.setdefault(settings["system"], {}).setdefault(column, []).append(100 * one["figures"]["accuracy"])
+    columns = sorted({column for cells in found.values() for column in cells})
+    rows = []
+    for system, cells in found.items():
+        over_all = f"{mean(map(mean, cells.values())):.2f} %" if len(cells) == len(columns) else NOTHING
+        rows.append((system, *(_mean_and_spread(cells[column]) if column in cells else NOTHING for column in columns), over_all))
+    title = "Test accuracy with few labels, mean ± standard deviation over draws of the texts to learn from"
+    return Table(title, ("system", *(f"{name}, {size} per class" for size, name in columns), "mean"), rows, *circumstances(records))
+
+
 def book(record: Record) -> Table:
     """One row per candidate: most reviews per second of training and of inference, and both as multiples of the listing and of torch.
 

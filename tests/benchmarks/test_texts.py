@@ -14,6 +14,8 @@ import tables
 import text_peers
 import texts
 
+from tests.pretrained.tiny import tiny_folder
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
@@ -56,6 +58,31 @@ def test_a_fifth_of_every_class_is_held_out_and_none_is_lost(tmp_path: Path) -> 
     assert scored == list(zip(*file_peers.read_csv(texts.hold_out(path, tmp_path)[1]), strict=True))
 
 
+def test_a_draw_has_so_many_texts_of_every_class_and_another_seed_others(tmp_path: Path) -> None:
+    rows = [(f"text {number}, {label}", label) for label, size in {"often": 23, "seldom": 5}.items() for number in range(size)]
+    path = write_csv(tmp_path / "set_train.csv", rows)
+    first, same, other = (file_peers.read_csv(texts.draw(path, 8, seed, tmp_path)) for seed in (0, 0, 1))
+    assert Counter(first[1]) == {"often": 8, "seldom": 5}
+    assert set(zip(*first, strict=True)) <= set(rows)
+    assert first == same != other
+
+
+def test_every_system_learns_from_every_draw() -> None:
+    assert texts.jobs(["nbsvm", "fasttext-5"], [0, 1]) == [("nbsvm", None), ("fasttext-5", 0), ("fasttext-5", 1)]
+    assert texts.jobs(["nbsvm"], [0, 1], is_drawn=True) == [("nbsvm", 0), ("nbsvm", 1)]
+
+
+def test_features_are_those_of_each_text_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("transformers", exc_type=ImportError)
+    from encoder_peers import Encoder
+
+    monkeypatch.setenv("MHA_MINILM", str(tiny_folder(tmp_path / "encoder", "bert")))
+    encoder, lines = Encoder(), [text for text, _ in ASKED]
+    features = encoder.features(lines)
+    for line, expected in zip(lines, features, strict=True):
+        np.testing.assert_allclose(encoder.features([line])[0], expected, atol=1e-5)
+
+
 def made(name: str, system: str, seed: int | None, right: Sequence[int], seconds: float) -> dict[str, Any]:
     shares = {"accuracy": np.mean(right), "macro_f1": np.mean(right) / 2, "right": paired.packed(np.array(right, bool))}
     figures = {**shares, "wall_seconds": seconds, "classes": 2, "train_texts": 1000, "test_texts": len(right)}
@@ -91,6 +118,19 @@ def test_a_row_compares_with_the_best_peer_and_the_last_with_their_mean(records:
     assert (*last[:5], *last[6:]) == ("mean", "–", "–", "65.50 %", "60.00 %", "32.8, 30.0", "40, 7.0")
     assert last[5].startswith("+5.50 (-")
     assert tables.texts(records, "mha imdb").rows[0][3] == "100.00 %"
+
+
+def test_a_row_has_the_mean_of_the_draws_of_every_column() -> None:
+    runs = [("peer", "a", "50", 0, 0.5), ("peer", "a", "8", 0, 0.25), ("peer", "a", "8", 1, 0.75), ("mha text", "a", "8", 0, 0.9)]
+    table = tables.few_labels(
+        [
+            made(name, system, seed, [1], 1.0)
+            | {"settings": {"set": name, "part": f"{size} per class", "system": system, "seed": seed}, "figures": {"accuracy": share}}
+            for system, name, size, seed, share in runs
+        ]
+    )
+    assert table.headings == ("system", "a, 8 per class", "a, 50 per class", "mean")
+    assert table.rows == [("peer", "50.00 ± 35.36 %", "50.00 %", "50.00 %"), ("mha text", "90.00 %", "–", "–")]
 
 
 def test_a_row_of_a_search_compares_on_texts_that_it_has_not_seen() -> None:
