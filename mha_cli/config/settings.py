@@ -292,6 +292,9 @@ class TrainingConfig(Settings):
     weight_decay: float = Field(0.0, ge=0, le=1, description="Weight decay of adamw; biases, layer normalization and embeddings have none.")
     clip_norm: float | None = Field(None, gt=0, description="Largest global gradient norm, without embedding tables; null does not clip.")
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="Share of the target spread evenly over the classes.")
+    contrastive_weight: float = Field(
+        0.0, ge=0, le=100, description="Weight of a contrastive loss, which draws the features of one class together; 0 for none."
+    )
     trainable_blocks: Literal["auto", "all"] | Annotated[int, Field(ge=0, le=100)] = Field(
         "auto",
         description="Blocks of a pretrained encoder that learn: all, the last ones, 0 for a frozen encoder, or auto by the time it takes.",
@@ -306,10 +309,13 @@ class TrainingConfig(Settings):
     teacher: str | None = Field(None, min_length=1, description="Model that teaches the encoder: linear, a run or a checkpoint.")
     keep_linear: bool = Field(True, description="Keep the linear model in the checkpoint after it has taught; false drops it.")
     refit_linear: bool = Field(False, description="Fit the linear model of the checkpoint again, with the validation part.")
+    refit_encoder: bool = Field(False, description="Train the encoder of the checkpoint again, with the validation part.")
 
     def _faults(self) -> Iterator[str]:
         if self.patience and self.monitor == "last":
             yield f"patience={self.patience} waits for a better epoch, and monitor=last has none; take monitor=loss"
+        if self.refit_encoder and (self.monitor != "last" or self.teacher):
+            yield "refit_encoder trains for all epochs, and from labels alone; take monitor=last and teacher=null"
         if self.weight_decay and self.optimizer != "adamw":
             effect = f"weight_decay={self.weight_decay} has no effect with optimizer={self.optimizer}"
             yield f"{effect}; take optimizer=adamw or weight_decay=0"
@@ -328,6 +334,11 @@ class Config(Settings):
 
     @property
     def learns_from_validation(self) -> bool:
+        """Whether a part of the checkpoint's model learns from the validation part."""
+        return self.training.refit_encoder or self.refits_linear
+
+    @property
+    def refits_linear(self) -> bool:
         """Whether the linear model of the checkpoint learns from the validation part."""
         return self.linear is not None and self.training.refit_linear and self.training.keep_linear
 

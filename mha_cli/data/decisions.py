@@ -19,6 +19,7 @@ MOST_WITH_SUBWORDS = 5_000_000  # tokens of all texts up to which subwords are r
 TAUGHT_TEXTS = 1_000
 """Mean texts per class from which the linear model teaches the encoder; with fewer, its out-of-fold predictions are too poor."""
 ROWS_PER_VECTOR = 32  # of the linear model's table, since an n-gram that shares a row with a word counts as that word
+FEW_TEXTS = 2_000  # texts below which a pretrained encoder learns from the validation part in the end, which is a tenth of them or more
 LINE_WIDTH = 79
 MOST_IDS = 30_000  # of the vocabulary; with word vectors as many, since their words need not be in the texts
 MOST_LINEAR_WEIGHTS = 1 << 25  # most numbers in the linear model's table
@@ -115,6 +116,12 @@ def rules(facts: Facts, named: dict[str, dict[str, Any]]) -> dict[str, dict[str,
             "teacher": "linear" if has_linear and (stands_alone or (teaches and not has_unlabelled)) else None,
         },
     }
+    if pretrained:
+        is_few = facts.num_texts < FEW_TEXTS
+        decided["training"] |= {"batch_size": 16 if is_few else 32, "contrastive_weight": 1.0 if is_few else 0.0}
+        training = decided["training"] | named.get("training", {})
+        if training.get("monitor") == "last" and not training["teacher"]:
+            decided["training"]["refit_encoder"] = is_few
     return {
         section: {name: value for name, value in settings.items() if name not in named.get(section, {})}
         for section, settings in decided.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, compress
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
 from mha_cli.checkpoint.runs import checkpoint_in
 from mha_cli.config.settings import Config, FilesData, SampleData, TfdsData
 from mha_cli.data.batches import Rows
-from mha_cli.data.corpus import Corpus, EncodedTexts, counted, encode_labelled, encode_texts, of_known_classes
+from mha_cli.data.corpus import Corpus, EncodedTexts, counted, encode_labelled, encode_texts, join_texts, of_known_classes
 from mha_cli.data.decisions import decide, in_words
 from mha_cli.data.files import FileTexts
 from mha_cli.data.in_memory import MemoryTexts
@@ -43,7 +43,7 @@ class PreparedData:
     Args:
         config: settings of the run, with those that the data decided.
         targets: target probabilities of the classes, (N, C), for the N texts of ``train``.
-        vocabulary: words of ``train``, and of the validation part if the linear model learns from it.
+        vocabulary: words of ``train``, and of the validation part if the model learns from it.
         unlabelled: texts for the teacher to label; for a run that teaches, with texts made of ``train``.
         num_guessed: texts at the end of ``train`` whose targets are predictions.
         teacher: run that teaches, with ``train`` and then ``unlabelled`` as it reads them; None for none.
@@ -62,6 +62,11 @@ class PreparedData:
     teacher: tuple[Checkpoint, EncodedTexts] | None = None
     pretrained: PretrainedEncoder | None = None
     vectors: WordVectors | None = None
+
+    def with_validation(self) -> PreparedData:
+        """The same with all labelled texts in ``train``."""
+        train = join_texts(self.train, self.validation)
+        return replace(self, train=train, targets=one_hot(train.labels, len(self.class_names)))
 
     @property
     def tokenizer(self) -> bytes | None:
@@ -164,11 +169,11 @@ def _doubt(texts: EncodedTexts, vocabulary: Vocabulary, way_out: str = FOREIGN) 
 
 def _learnt(checkpoint: Checkpoint, data: DataSection) -> str:
     if data != checkpoint.config.data:
-        known = "if the model was trained on these texts, its linear model has learnt from this part (training.refit_linear)"
+        known = "if the model was trained on these texts, it has learnt from this part in the end (training.refit_linear)"
         return f"{known}, and the figures are optimistic"
     accuracy = checkpoint.metrics.get("validation_accuracy")
     before = f"; before, the accuracy was {accuracy:.2%}" if isinstance(accuracy, float) else ""
-    return f"the linear model has learnt from it since (training.refit_linear), so these figures are optimistic{before}"
+    return f"the model has learnt from it since (training.refit_linear), so these figures are optimistic{before}"
 
 
 def _names_learnt_files(checkpoint: Checkpoint, data: DataSection, split: str) -> bool:
@@ -212,14 +217,14 @@ def labelled_texts(
 ) -> LabelledTexts:
     """Read a split of a data source, by default its test split, for a checkpoint's model.
 
-    The split ``validation`` is the part held out in training; ``unseen`` refuses it if the linear model has learnt from it.
+    The split ``validation`` is the part held out in training; ``unseen`` refuses it if the model has learnt from it.
     """
     data = with_columns(data, callbacks.note)
     source = open_source(data, callbacks.log, by_options=True)
     config, rows, caveat = checkpoint.config, None, ""
     if split == "validation" and split not in source.splits:
         if config.learns_from_validation and unseen:
-            part = f"{source.name}, validation part: the linear model has learnt from it in the end (training.refit_linear)"
+            part = f"{source.name}, validation part: the model has learnt from it in the end (training.refit_linear)"
             raise MhaError(part, "choose on texts that it has not learnt from: --split test, or --data FILE")
         texts = of_known_classes(source.read(source.splits[0]), checkpoint.class_names)
         pieces = checkpoint.text_pipeline().pieces

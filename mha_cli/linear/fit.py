@@ -16,7 +16,7 @@ import numpy.typing as npt
 from mha_cli.config.parameters import context_words, num_outputs
 from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights
-from mha_cli.data.corpus import EncodedTexts, join_texts
+from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.linear.context_weights import learn_context_weights, weighted_logits
 from mha_cli.linear.features import embeddings_of_words, ngrams_of, text_features
@@ -69,8 +69,7 @@ def cross_fit_linear_model(config: Config, data: PreparedData, log: Callable[[st
 
 def refit_linear_model(config: Config, data: PreparedData, fitted: LinearModel, log: Callable[[str], None]) -> LinearModel:
     """Fit the table and the bias again, with the validation part as well; context weights and regularization stay."""
-    whole = dataclasses.replace(data, train=join_texts(data.train, data.validation))
-    fit = _Fit(config, whole, lambda line: log(f"{line}, with the validation part"))
+    fit = _Fit(config, data.with_validation(), lambda line: log(f"{line}, with the validation part"))
     table, bias = fit_one_vs_rest(fit.examples, fitted.regularization or fit.regularization)
     return dataclasses.replace(fitted, table=table, bias=bias)
 

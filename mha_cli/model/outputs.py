@@ -18,6 +18,8 @@ from mha_cli.data.batches import scoring_batches
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.system.working_memory import MemoryEstimate
 
+TEMPERATURE = 0.1  # of the contrastive loss, as in its source
+
 Floats = npt.NDArray[np.float32]
 
 
@@ -26,6 +28,19 @@ def cross_entropy(probabilities: Any, targets: Any, label_smoothing: float = 0.0
     if probabilities.shape[-1] == 1:
         return keras.losses.binary_crossentropy(targets[:, 1:], probabilities, label_smoothing=label_smoothing)
     return keras.losses.categorical_crossentropy(targets, probabilities, label_smoothing=label_smoothing)
+
+
+def contrastive_loss(features_BD: Any, targets_BC: Any) -> Any:
+    """Supervised contrastive loss in nats, (B,): how surely a text finds others of its class in the batch, by cosine; 0 if there are none.
+
+    Source: Khosla et al. 2020, "Supervised Contrastive Learning", eq. 2.
+    """
+    normalized_BD = tf.math.l2_normalize(tf.cast(features_BD, tf.float32), axis=1)
+    others_BB = 1.0 - tf.eye(tf.shape(normalized_BD)[0])
+    cosines_BB = tf.matmul(normalized_BD, normalized_BD, transpose_b=True)
+    log_shares_BB = tf.nn.log_softmax(cosines_BB / TEMPERATURE - 1e9 * (1.0 - others_BB))
+    alike_BB = others_BB * tf.matmul(targets_BC, targets_BC, transpose_b=True)
+    return -tf.math.divide_no_nan(tf.reduce_sum(alike_BB * log_shares_BB, axis=1), tf.reduce_sum(alike_BB, axis=1))
 
 
 def predicted_classes(probabilities: Any) -> Any:

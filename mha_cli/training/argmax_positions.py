@@ -36,8 +36,10 @@ def winners_suffice(model: ModelConfig, mean_length: float) -> bool:
     )
 
 
-def training_output(model: keras.Model, embedded_BLD: Any, mask_BL: Any, winners_only: bool) -> Any:
-    """The output in training of a model without a linear model, from embeddings and their mask, True at real positions.
+def training_output(model: keras.Model, embedded_BLD: Any, mask_BL: Any, winners_only: bool) -> tuple[Any, Any]:
+    """The output in training of a model without a linear model, and its pooled features before dropout, (B, D).
+
+    The embeddings come with their mask, True at real positions.
 
     Args:
         winners_only: whether the last block learns from the winning positions only.
@@ -54,7 +56,8 @@ def training_output(model: keras.Model, embedded_BLD: Any, mask_BL: Any, winners
         mask_BL = tf.gather(mask_BL, winners_BW, batch_dims=1)
     else:
         encoded_BLD = last(x_BLD, mask=mask_BL, training=True)
-    return classify(model, kept_BD * model.get_layer("pooling")(encoded_BLD, mask=mask_BL), None)
+    pooled_BD = model.get_layer("pooling")(encoded_BLD, mask=mask_BL)
+    return classify(model, kept_BD * pooled_BD, None), pooled_BD
 
 
 def winning_positions(x_BLD: Any, mask_BL: Any, kept_BD: Any, multiple: int = 1) -> Any:

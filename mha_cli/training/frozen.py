@@ -76,6 +76,12 @@ class FrozenEncoder:
         """The logits of the texts that it has learnt from, (N, U)."""
         return self._known_ND[: len(self.data.train)] @ self._kernel_DU + self._bias_U
 
+    def refitted(self) -> FrozenEncoder:
+        """The same, its last layer fitted with the validation part as well."""
+        self.data = self.data.with_validation()
+        self._kernel_DU, self._bias_U = self._fit()
+        return self
+
     def weights(self) -> dict[str, Floats]:
         """All weights by variable path."""
         found = {weight.path: np.array(weight) for weight in self._model.weights}

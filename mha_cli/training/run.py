@@ -114,6 +114,12 @@ def _train(config: Config, output: RunDirectory, callbacks: Callbacks, data: Pre
         if state:
             state.after_epoch()
         callbacks.on_epoch(record)
+    if config.training.refit_encoder:
+        validation.score(trainer)  # once more, since a run that goes on may have no epoch left
+        callbacks.log("training the encoder again, with the validation part")
+        refitted_encoder = trainer.refitted() if isinstance(trainer, FrozenEncoder) else refit(config, data, distribution, callbacks)
+        if is_chief:
+            write_checkpoint(output / CHECKPOINT, validation.checkpoint(refitted_encoder, records[-1]))
 
     summary = TrainingSummary(
         checkpoint=output / CHECKPOINT,
@@ -175,6 +181,20 @@ def fit_frozen(trainer: FrozenEncoder, validation: Validation) -> Iterator[Epoch
     yield EpochRecord(1, train_loss, train_accuracy, loss, accuracy, trainer.seconds, len(trainer.data.train) / trainer.seconds, True)
 
 
+def refit(config: Config, data: PreparedData, distribution: Distribution, callbacks: Callbacks) -> Trainer:
+    """An encoder that has learnt from all labelled texts, those of the validation part among them."""
+
+    def on_step(progress: StepProgress) -> None:
+        callbacks.on_step(progress)
+        if callbacks.stop():
+            raise KeyboardInterrupt
+
+    trainer = Trainer(config, data.with_validation(), distribution)
+    for epoch in range(1, config.training.epochs + 1):
+        run_epoch(trainer, epoch, on_step)
+    return trainer
+
+
 def run_epoch(trainer: Trainer, epoch: int, on_step: Callable[[StepProgress], None] = lambda _: None) -> EpochPosition:
     """Train on every text of the epoch once, from the trainer's position on if that is in this epoch.
 
@@ -229,7 +249,7 @@ def fit_before_encoder(
     linear = refitted = None
     if config.linear:
         linear = LinearModel(arrays["table"], arrays["bias"], arrays.get("context_weights"))
-    if linear and config.learns_from_validation:
+    if linear and config.refits_linear:
         refitted = dataclasses.replace(linear, table=arrays["refitted_table"], bias=arrays["refitted_bias"])
     return with_answers(data, arrays["answers"]) if "answers" in arrays else data, linear, refitted
 
@@ -247,7 +267,7 @@ def _fitted(config: Config, data: PreparedData, path: Path, callbacks: Callbacks
     arrays |= {"table": linear.table, "bias": linear.bias}
     if linear.context_weights is not None:
         arrays["context_weights"] = linear.context_weights
-    if config.learns_from_validation:
+    if config.refits_linear:
         refitted = refit_linear_model(config, data, linear, callbacks.log)
         arrays |= {"refitted_table": refitted.table, "refitted_bias": refitted.bias}
     return arrays

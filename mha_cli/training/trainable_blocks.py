@@ -30,7 +30,7 @@ def decide_trainable_blocks(config: Config, data: PreparedData, output: RunDirec
     chosen: int | str = load_config(output / CONFIG).training.trainable_blocks
     if chosen == "auto":
         frozen = seconds_of_forward(config, data)
-        finetuned = STEP_COST * config.training.epochs * frozen
+        finetuned = STEP_COST * config.training.epochs * frozen * (1 + config.training.refit_encoder)
         chosen, other = ("all", 0) if finetuned <= MOST_SECONDS else (0, "all")
         times = f"about {in_words(finetuned)} fine-tuned, {in_words(frozen)} frozen"
         callbacks.note(f"{times}: training.trainable_blocks={chosen} (set {other} for the other)")

@@ -17,7 +17,7 @@ from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import PreparedData
 from mha_cli.model.classifier import build_classifier, freeze_below, start_from, start_words_from, up_to_logits
-from mha_cli.model.outputs import compile_forward, cross_entropy, predict_outputs, predicted_classes
+from mha_cli.model.outputs import compile_forward, contrastive_loss, cross_entropy, predict_outputs, predicted_classes
 from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import MemoryEstimate
 from mha_cli.training.argmax_positions import training_output, winners_suffice
@@ -124,9 +124,11 @@ class Trainer:
             def gradients_of_part(tokens: Any, targets: Any, loss_weights: Any) -> list[Any]:
                 with tf.GradientTape() as tape, computing_in(model, self.precision):
                     embedded = embedding(tokens, training=True)
-                    probabilities = training_output(model, embedded, embedding.compute_mask(tokens), winners_only)
-                    losses = loss_weights * cross_entropy(probabilities, targets, settings.label_smoothing)
-                    loss_sum = tf.reduce_sum(losses)
+                    probabilities, features = training_output(model, embedded, embedding.compute_mask(tokens), winners_only)
+                    losses = cross_entropy(probabilities, targets, settings.label_smoothing)
+                    if settings.contrastive_weight:
+                        losses += settings.contrastive_weight * contrastive_loss(features, targets)
+                    loss_sum = tf.reduce_sum(loss_weights * losses)
                     part_of_mean = loss_sum / batch_size  # of the whole batch, so that the parts add up to its mean
                 right = predicted_classes(probabilities) == tf.argmax(targets, axis=-1, output_type=tf.int32)
                 figures = tf.stack([loss_sum, tf.reduce_sum(tf.cast(right, tf.float32)), stop])

@@ -18,7 +18,7 @@ FORM = "write for example --search training.learning_rate=0.001..0.01 or --searc
 BY_MAGNITUDE = 10  # a range whose end is this many times its beginning is searched on a logarithmic scale
 SEARCHED = ("model", "linear", "training")  # sections whose settings can be searched: the texts are read once for all trials
 
-NOT_SEARCHED = ("refit_linear", "ngram_embeddings", "teacher", "keep_linear", "finetune_epochs")
+NOT_SEARCHED = ("refit_linear", "refit_encoder", "ngram_embeddings", "teacher", "keep_linear", "finetune_epochs")
 """Settings of training that stay as they are: they choose the texts to learn from, and go together."""
 
 LEAST_SHARE = 0.2  # share of the texts that trials are judged by, at least: on few, the best of many is the luckiest
@@ -124,4 +124,5 @@ def with_settings(config: Config, settings: Mapping[str, Any], source: str) -> C
 def trial_config(config: Config) -> Config:
     """The config by which the texts are read and trials are trained, with enough texts held out to tell trials apart."""
     data = config.data.model_copy(update={"validation_share": max(config.data.validation_share, LEAST_SHARE)})
-    return config.model_copy(update={"data": data, "training": config.training.model_copy(update={"refit_linear": False})})
+    training = config.training.model_copy(update={"refit_linear": False, "refit_encoder": False})
+    return config.model_copy(update={"data": data, "training": training})

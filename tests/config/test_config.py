@@ -257,6 +257,7 @@ FILES = "data: {source: files, train: x.csv}"
         (f"{FILES}, {FINETUNED}", "training.finetune_epochs needs unlabelled texts; set data.unlabelled, or take"),
         (f"data: {{source: tfds}}, {FINETUNED}", "training.finetune_epochs needs unlabelled texts; set data.unlabelled_split, or take"),
         ("training: {monitor: last, patience: 2}", "training: patience=2 waits for a better epoch, and monitor=last has none"),
+        ("training: {monitor: loss, refit_encoder: true}", "training: refit_encoder trains for all epochs, and from labels alone"),
         ("training: {optimizer: adam, weight_decay: 0.1}", "training: weight_decay=0.1 has no effect with optimizer=adam"),
     ],
 )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mha_cli.config.loading import config_from_dict, config_to_dict, load_config
 from mha_cli.config.recipes import RECIPES
 from mha_cli.data.corpus import Corpus
-from mha_cli.data.decisions import Facts, decide
+from mha_cli.data.decisions import Facts, decide, rules
 from mha_cli.data.labelled_text import LabelledText
 from mha_cli.errors import MhaError
 
@@ -72,6 +72,12 @@ def test_borders(section: str, setting: str, below: Facts, above: Facts, values:
     assert tuple(getattr(getattr(decide(TEXTS, of_texts), section), setting) for of_texts in (below, above)) == values
 
 
+def test_a_pretrained_encoder_of_few_texts_learns_from_the_validation_part() -> None:
+    named = config_to_dict(load_config(RECIPES / "pretrained.yaml", ["data.train=texts.csv"]))
+    for num_texts, refits in ((1_999, True), (2_000, False)):
+        assert rules(facts(num_texts, 2, 20, 50), named)["training"]["refit_encoder"] == refits
+
+
 @pytest.mark.parametrize("named", [["linear=null"], ["data.unlabelled=more.txt"]])
 def test_scores_teach_by_themselves_neither_where_there_are_none_nor_texts_without_labels(named: list[str]) -> None:
     """Every epoch would read those as well, however many they are."""
@@ -81,8 +87,8 @@ def test_scores_teach_by_themselves_neither_where_there_are_none_nor_texts_witho
 
 
 def test_a_pretrained_encoder_without_the_linear_model_reads_no_subwords() -> None:
-    config = load_config(RECIPES / "pretrained.yaml", ["data.train=texts.csv", "model.pretrained=encoder", "linear=null"])
-    assert decide(config, KINDS_OF_TEXTS["films"]).text.subword_characters == 0
+    named = config_to_dict(load_config(RECIPES / "pretrained.yaml", ["data.train=texts.csv", "linear=null"]))
+    assert rules(KINDS_OF_TEXTS["films"], named)["text"]["subword_characters"] == 0
 
 
 NAMED: list[list[dict[str, Any]]] = [

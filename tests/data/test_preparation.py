@@ -47,16 +47,16 @@ KNOWN = "train.csv, validation part; texts that are also in the training part: 2
 
 
 LEARNT = (
-    "films.csv, validation part: the linear model has learnt from it since (training.refit_linear), so these figures are optimistic; "
+    "films.csv, validation part: the model has learnt from it since (training.refit_linear), so these figures are optimistic; "
     "before, the accuracy was 75.00%"
 )
 OTHER = (
-    "films.csv, validation part: if the model was trained on these texts, its linear model has learnt from this part "
+    "films.csv, validation part: if the model was trained on these texts, it has learnt from this part in the end "
     "(training.refit_linear), and the figures are optimistic"
 )
 TRAINED_ON = "films.csv, split train: the model was trained on a file of that name; if these are the same texts, the figures are optimistic"
 UNSEEN = (
-    r"^films\.csv, validation part: the linear model has learnt from it in the end \(training\.refit_linear\); "
+    r"^films\.csv, validation part: the model has learnt from it in the end \(training\.refit_linear\); "
     "choose on texts that it has not learnt from: --split test, or --data FILE$"
 )
 ODD = "train.csv, 7 texts; without a word: 1, repeated to the letter: 2, texts with two labels: 1, blank lines left out: 2"

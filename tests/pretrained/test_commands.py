@@ -13,7 +13,10 @@ import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.config.loading import load_config
+from mha_cli.data.preparation import prepare
 from mha_cli.runtime.classifier import forward_of
+from mha_cli.training.run import run_epoch
+from mha_cli.training.trainer import Trainer
 from tests.cli.command import refusal, run_here, step_by_step
 from tests.pretrained.tiny import tiny_folder
 
@@ -71,6 +74,18 @@ def test_weights_in_half_precision_are_opened_by_keras(trained: Path) -> None:
     theirs = np.array(model(inputs if isinstance(model.input, dict) else list(inputs.values())))
     assert {weight.dtype for weight in model.weights} == {"float32"}
     np.testing.assert_allclose(theirs, forward_of(checkpoint)(inputs)[:, 1:], atol=1e-5)
+
+
+def test_an_encoder_of_few_texts_learns_from_the_validation_part_in_the_end(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(trained)
+    found = read_checkpoint(Path("tuned", "checkpoint.keras")).weights
+    data = prepare(load_config(Path("tuned", "config.yaml")))
+    for texts, is_same in ((data.with_validation(), True), (data, False)):
+        trainer = Trainer(data.config, texts)
+        for epoch in (1, 2):
+            run_epoch(trainer, epoch)
+        name = "encoder_1/feed_forward_out/kernel"
+        assert (np.mean(trainer.weights()[name].astype(np.float16) == found[name]) > 0.99) == is_same
 
 
 @pytest.mark.parametrize("run", ["frozen", "tuned"])

@@ -31,7 +31,7 @@ def output_and_gradients(config: Config, winners_only: bool) -> list[np.ndarray]
     embedding = model.get_layer("embedding")
     with tf.GradientTape() as tape:
         embedded = embedding(TOKEN_IDS, training=True)
-        output = training_output(model, embedded, tf.constant(TOKEN_IDS != 0), winners_only)
+        output, _ = training_output(model, embedded, tf.constant(TOKEN_IDS != 0), winners_only)
         loss = tf.reduce_sum(tf.math.log(output) * [[1.0], [-0.5], [2.0], [-1.0]])
     gradients = tape.gradient(loss, [weight.value for weight in model.trainable_variables])
     return [np.array(output), *(np.array(tf.convert_to_tensor(gradient)) for gradient in gradients)]

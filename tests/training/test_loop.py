@@ -15,7 +15,7 @@ from mha_cli.config.settings import Config, TrainingConfig
 from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.errors import EXIT_FAILURE
 from mha_cli.model.classifier import build_classifier
-from mha_cli.model.outputs import cross_entropy
+from mha_cli.model.outputs import contrastive_loss, cross_entropy
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
 from mha_cli.training.epoch import EpochPosition, Pace
 from mha_cli.training.optimizers import LazyAdam, LazyRMSprop, build_optimizer, learning_rate_schedule
@@ -64,6 +64,26 @@ def test_cross_entropy_with_label_smoothing_by_hand(num_classes: int, label_smoo
     outputs = probabilities[:, 1:] if num_classes == 2 else probabilities
     losses = cross_entropy(outputs, one_hot(labels, num_classes), label_smoothing).numpy()
     np.testing.assert_allclose(losses, smoothed_cross_entropy(probabilities, labels, label_smoothing), atol=1e-5, rtol=1e-5)
+
+
+def test_contrastive_loss_by_hand() -> None:
+    features, labels = np.random.default_rng(0).normal(size=(7, 5)), [0, 1, 1, 0, 2, 1, 0]  # the only text of class 2 has no loss
+    losses = contrastive_loss(tf.constant(features, tf.float32), one_hot(np.array(labels, np.int32), 3)).numpy()
+    for row, (own, loss) in enumerate(zip(features, losses, strict=True)):
+        others = [other for other in range(7) if other != row]
+        cosines = {other: own @ features[other] / np.linalg.norm(own) / np.linalg.norm(features[other]) for other in others}
+        total = sum(math.exp(cosine / 0.1) for cosine in cosines.values())
+        alike = [-math.log(math.exp(cosines[other] / 0.1) / total) for other in others if labels[other] == labels[row]]
+        assert loss == pytest.approx(np.mean(alike) if alike else 0.0, abs=1e-4)
+
+
+def test_the_contrastive_loss_is_added_by_its_weight(tiny_config: Config, tiny_data: PreparedData) -> None:
+    rows = np.arange(11)
+    texts = tiny_data.train.for_encoder.padded(rows)
+    sums = [Trainer(with_training(tiny_config, contrastive_weight=weight), tiny_data).step(rows, texts)[0] for weight in (0.0, 2.0)]
+    model = Trainer(tiny_config, tiny_data).model
+    features = keras.Model(model.input, model.get_layer("pooling").output)(texts)
+    assert sums[1] - sums[0] == pytest.approx(2.0 * contrastive_loss(features, tiny_data.targets[rows]).numpy().sum(), rel=1e-4)
 
 
 @pytest.mark.parametrize("num_classes", [2, 3])
