@@ -141,21 +141,21 @@ def undecided(tmp_path_factory: pytest.TempPathFactory) -> Config:
         "data": {"source": "files", "train": str(path)},
         "model": {"embed_dim": 12, "num_heads": 2, "feed_forward_dim": 7, "max_ngram": 2},
         "linear": {"max_ngram": 2},
-        "training": {"epochs": 2, "monitor": "last", "refit_linear": True},
+        "training": {"epochs": 2, "monitor": "last", "refit_linear": True, "refit_encoder": True},
     }
     return config_from_dict({"auto": True, **named}, "test")
 
 
 @pytest.mark.exhaustive
 def test_a_run_goes_on_with_what_was_decided(undecided: Config, tmp_path: Path) -> None:
-    """With the config that was given, and with the one that is kept."""
+    """With the config that was given, and with the one that is kept; in the first training of the encoder, and in the second."""
     train(undecided, tmp_path / "whole")
     decided = load_config(tmp_path / "whole" / CONFIG)
     assert not decided.auto
     assert decided.linear
     assert (decided.text.subword_characters, decided.linear.subwords, decided.training.batch_size) == (16, True, 8)
-    for name in ("given", "kept"):
-        interrupt(undecided, tmp_path / name, 6)
+    for name, steps in (("given", 6), ("kept", 12)):
+        interrupt(undecided, tmp_path / name, steps)
         assert (tmp_path / name / CHECKPOINT).exists()  # of the first epoch, although the last one counts
         train(undecided if name == "given" else load_config(tmp_path / name / CONFIG), tmp_path / name, resume=True)
         assert load_config(tmp_path / name / CONFIG) == decided
