@@ -68,13 +68,12 @@ def read_vectors(path: Path, vocabulary: Vocabulary, settings: TextConfig) -> Wo
 
     for word, numbers, where in _rows(path, is_wanted):
         try:
-            with np.errstate(over="ignore"):
-                vector = np.array(numbers, np.float32)
+            vector = np.array(numbers, np.float64)
         except ValueError:
             raise MhaError(f"{where}: what follows the word are no numbers", ANEW) from None
         if not -MAX_NUMBER < vector.min() <= vector.max() < MAX_NUMBER:
             raise MhaError(f"{where}: holds NaN or numbers that are too large", ANEW)
-        (found if word in of_texts else more)[word] = vector
+        (found if word in of_texts else more)[word] = vector.astype(np.float32)
     if not found:
         raise unusable(path, f"has none of the {plural(len(words), 'word')} of the texts", "take vectors of the language of your texts")
     spellings = {word: word if word in found else word.lower() for word in words}
