@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import pytest
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from playwright.sync_api import Page
-
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome") or ""
+    from playwright.sync_api import Browser, Page
 
 
 @contextmanager
-def open_page(url: str, *, width: int = 1200, dark: bool = False) -> Iterator[tuple[Page, list[str]]]:
+def open_page(browser: Browser, url: str, *, width: int = 1200, dark: bool = False) -> Iterator[tuple[Page, list[str]]]:
     """A page, and all that it asks for beside itself and tells on the console from then on."""
-    sync_api = pytest.importorskip("playwright.sync_api")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme="dark" if dark else "light")
+    with browser.new_page(viewport={"width": width, "height": 800}, color_scheme="dark" if dark else "light") as page:
         told: list[str] = []
         page.on("request", lambda request: told.append(request.url))
         page.on("console", lambda message: told.append(message.text))
@@ -30,4 +21,3 @@ def open_page(url: str, *, width: int = 1200, dark: bool = False) -> Iterator[tu
         page.goto(url)
         assert told.pop(0) == url
         yield page, told
-        browser.close()

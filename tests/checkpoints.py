@@ -1,12 +1,13 @@
 """Small checkpoints with random weights, made without TensorFlow, and archives that are not quite checkpoints."""
 
-from __future__ import annotations
-
 import hashlib
 import json
+import random
 import zipfile
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,11 +16,6 @@ from mha_cli.config.loading import config_from_dict
 from mha_cli.config.parameters import parameter_table
 from mha_cli.text.encoding import EncodedText
 from mha_cli.text.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
 WORDS = ("the", "film", "was", "superb", "dreadful", "not", ",", ".", "é", "it's", "a")
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
 import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,12 +18,10 @@ from hypothesis import settings
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.parameters import parameter_table
 from mha_cli.config.settings import Config, ModelConfig, SampleData, TextConfig, TrainingConfig
+from mha_cli.data.preparation import PreparedData
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from mha_cli.data.preparation import PreparedData
+    from playwright.sync_api import Browser
 
 # Before anything imports Keras.
 os.environ["KERAS_BACKEND"] = "tensorflow"
@@ -148,6 +149,15 @@ def sigint_obeyed() -> Iterator[None]:
     earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, earlier)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One Chromium for a file of tests; every page has a profile of its own."""
+    sync_api = pytest.importorskip("playwright.sync_api")
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome") or ""
+    with sync_api.sync_playwright() as playwright, playwright.chromium.launch(executable_path=path, args=["--no-sandbox"]) as browser:
+        yield browser
 
 
 @pytest.fixture(scope="session")

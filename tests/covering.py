@@ -1,14 +1,10 @@
 """Covering arrays: of a product of factors, few rows in which every pair of values meets; the other rows are marked ``exhaustive``."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from itertools import combinations, product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 
 def pairwise(*factors: Sequence[Any], valid: Callable[..., bool] = lambda *_: True) -> list[Any]:

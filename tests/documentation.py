@@ -1,19 +1,15 @@
 """The examples that pages, the commands' help and hints show: lines of shell and blocks of Python."""
 
-from __future__ import annotations
-
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from typer.main import get_command
 
 from mha_cli.cli.app import app
 from mha_cli.cli.command import COMMANDS, load_command
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"

@@ -1,15 +1,10 @@
 """The line with which a call refuses what the user can correct."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 from mha_cli.errors import EXIT_USAGE, MhaError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def error_of(call: Callable[..., object], *args: object, exit_code: int = EXIT_USAGE) -> str:

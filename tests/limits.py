@@ -1,13 +1,8 @@
 """Limits of the system, for a while."""
 
-from __future__ import annotations
-
 import resource
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @contextmanager

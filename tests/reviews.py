@@ -1,16 +1,11 @@
 """Encoded reviews from plain lists of token ids, and their n-grams and subwords by plain Python."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from mha_cli.data.corpus import EncodedTexts
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 HASH_FACTOR = -1_640_531_535
 

@@ -1,7 +1,5 @@
 """The documentation says what the code does: generated pages, links, recipes."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os
@@ -9,8 +7,9 @@ import pty
 import re
 import sys
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -19,10 +18,6 @@ from mha_cli.config.recipes import recipe_names
 from tests.cli.command import read_terminal
 from tests.cli.forks import NUMPY_ONLY, Forked, ForkServer, tensorflow_server
 from tests.documentation import BLOCK, DOCS, PAGES, ROOT, fits, relative, words_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import ModuleType
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 IMAGE = re.compile(r"^!\[[^\]]*\]\(([^)]+)\)$", re.MULTILINE)

@@ -1,18 +1,13 @@
 """The main job on the real reviews: train a small model, score it, and pipe the test split through `mha predict`."""
 
-from __future__ import annotations
-
 import json
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from mha_cli.checkpoint.runs import PACKAGED
 from tests.cli.command import CONFIGS, run_mha
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DATA = os.environ.get("TFDS_DATA_DIR", "")
 

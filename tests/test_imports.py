@@ -1,15 +1,12 @@
 """Which libraries stay away, so that help, predictions and errors about a config come at once."""
 
-from __future__ import annotations
-
 import functools
 import json
 import shlex
-import subprocess
-import sys
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
+from pathlib import Path
 from signal import SIGTERM
-from typing import TYPE_CHECKING
 from urllib.request import Request, urlopen
 
 import pytest
@@ -17,10 +14,6 @@ import pytest
 from tests.checkpoints import small_checkpoint_file
 from tests.cli.command import COMMANDS, TIMEOUT, environment
 from tests.cli.forks import NUMPY_ONLY, Forked, ForkServer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 TENSORFLOW = {"tensorflow", "keras", "torch", "jax", "tensorflow_datasets"}
 LEARNING = TENSORFLOW | {"sklearn"}
@@ -132,15 +125,6 @@ def test_a_service_needs_no_tensorflow(folder: Path) -> None:
     modules = set(json.loads((folder / "imported.json").read_text()))
     assert modules >= SERVING
     assert not modules & HEAVY
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("module", ["report.contents", "analysis.inside.pruning"])
-def test_tensorflow_starts_quietly(module: str) -> None:
-    as_it_comes = environment()
-    del as_it_comes["TF_CPP_MIN_LOG_LEVEL"]
-    result = subprocess.run([sys.executable, "-c", f"import mha_cli.{module}"], capture_output=True, check=False, env=as_it_comes)
-    assert (result.returncode, result.stderr) == (0, b"")
 
 
 OWN = "--config sample --set data.source=files --set data.train=unknown.csv"

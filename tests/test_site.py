@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +15,10 @@ import pytest
 from tests.documentation import DOCS, ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.browser
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome") or ""
 PHONE = {"width": 360, "height": 740}
 
 
@@ -40,9 +39,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         server.shutdown()
 
 
-def test_a_phone_shows_every_page_and_asks_nobody_else(site: str) -> None:
-    from playwright.sync_api import sync_playwright
-
+def test_a_phone_shows_every_page_and_asks_nobody_else(site: str, browser: Browser) -> None:
     faults: list[str] = []
     asked: set[str] = set()
 
@@ -54,20 +51,19 @@ def test_a_phone_shows_every_page_and_asks_nobody_else(site: str) -> None:
         assert width == PHONE["width"], f"{name} is {width} wide"
         assert (int(red) > 127) == (scheme == "light"), f"{name}: {red}"
 
-    with sync_playwright() as playwright, playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"]) as browser:
-        for scheme in ("light", "dark"):
-            page = browser.new_page(viewport=PHONE, color_scheme=scheme)  # type: ignore[arg-type]
-            page.on("request", lambda request: asked.add(request.url))
-            page.on("console", lambda message: faults.append(message.text))
-            page.on("pageerror", lambda error: faults.append(str(error)))
-            look(page, "index.html", scheme)
-            links = page.eval_on_selector_all("nav a[href$='.html']", "all => all.map(one => one.href)")
-            names = {link.rpartition("/")[2] for link in links}
-            assert len(names) > len(list(DOCS.glob("*.md")))  # the README, too
-            for name in sorted(names) if scheme == "light" else []:
-                look(page, name, scheme)
-            page.keyboard.press("f")
-            page.keyboard.type("subwords")
-            page.wait_for_selector(".md-search-result__item a[href*='train.html#subwords']")
+    for scheme in ("light", "dark"):
+        page = browser.new_page(viewport=PHONE, color_scheme=scheme)  # type: ignore[arg-type]
+        page.on("request", lambda request: asked.add(request.url))
+        page.on("console", lambda message: faults.append(message.text))
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        look(page, "index.html", scheme)
+        links = page.eval_on_selector_all("nav a[href$='.html']", "all => all.map(one => one.href)")
+        names = {link.rpartition("/")[2] for link in links}
+        assert len(names) > len(list(DOCS.glob("*.md")))  # the README, too
+        for name in sorted(names) if scheme == "light" else []:
+            look(page, name, scheme)
+        page.keyboard.press("f")
+        page.keyboard.type("subwords")
+        page.wait_for_selector(".md-search-result__item a[href*='train.html#subwords']")
     assert faults == []
     assert [url for url in asked if not url.startswith((site, "data:", "blob:"))] == []

@@ -1,19 +1,13 @@
 """One tiny run that the tests of this folder share: a training takes seconds."""
 
-from __future__ import annotations
-
 import dataclasses
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from mha_cli.analysis.shuffle import ShuffleResult
 from mha_cli.config.settings import Config
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mha_cli.analysis.shuffle import ShuffleResult
-    from mha_cli.data.preparation import PreparedData
+from mha_cli.data.preparation import PreparedData
 
 
 @pytest.fixture(scope="session")

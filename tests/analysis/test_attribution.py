@@ -1,7 +1,5 @@
 """Integrated gradients against a model written out in this file, and against what they promise."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

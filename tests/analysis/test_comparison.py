@@ -1,26 +1,19 @@
-from __future__ import annotations
-
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn import metrics
 
-from mha_cli.analysis.comparison import Difference, ModelScore, accuracies_and_f1, compare_models, differences, holm, verdict
+from mha_cli.analysis.comparison import Difference, Ids, ModelScore, accuracies_and_f1, compare_models, differences, holm, verdict
 from mha_cli.analysis.evaluation import evaluate
+from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.settings import FilesData
 from mha_cli.data.preparation import same_texts
 from mha_cli.errors import MhaError
 from mha_cli.text.vocabulary import Vocabulary
 from tests.checkpoints import WORDS, small_checkpoint
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mha_cli.analysis.comparison import Ids
-    from mha_cli.checkpoint.file import Checkpoint
 
 CLASSES = ("neg", "so-so", "pos")
 

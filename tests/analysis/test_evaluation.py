@@ -1,7 +1,5 @@
 """Scores against their formulas, and a checkpoint scored end to end."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The word-order experiment: what it shuffles, and what it concludes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

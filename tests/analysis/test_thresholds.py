@@ -1,7 +1,5 @@
 """Thresholds against a search by hand over everything that a class's answers could be cut to."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

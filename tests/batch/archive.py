@@ -1,18 +1,14 @@
 """An archive of small files in every format, what is expected of its parts, and the command that makes them."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.checkpoints import WORDS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def texts(number: int, seed: int = 0) -> list[str]:

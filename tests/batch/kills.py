@@ -6,8 +6,6 @@ Each run that is killed is a process of its own, so that the kill is real. Print
 and what was wrong after each kill.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json
@@ -15,8 +13,9 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mha_cli.batch.files import Folder
 from mha_cli.batch.part import Job, classify_shard
@@ -26,9 +25,6 @@ from mha_cli.runtime.classifier import Classifier
 from tests.batch.archive import expected, numbered, refuse_anything_else, rows_of, write_archive
 from tests.checkpoints import small_checkpoint_file
 from tests.cli.command import tree
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def counted(operations: list[str], deadly: int) -> None:

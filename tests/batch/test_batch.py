@@ -1,7 +1,5 @@
 """`mha batch` on this machine: its parts, resumed batches, unreadable input, signals and kills."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json
@@ -12,8 +10,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import pytest
 
@@ -22,19 +21,15 @@ from mha_cli.batch.part import Job, ShardReport, classify_shard
 from mha_cli.batch.shards import find_shards
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.errors import MhaError
+from mha_cli.records.readers import Format
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.workers import Worker
 from tests.batch.archive import expected, numbered, refuse_anything_else, rows_of, write_archive
 from tests.checkpoints import rewrite, small_checkpoint_file
 from tests.cli.command import ROOT, TIMEOUT, Result, children_of, environment, fork, refusal, run_here, run_mha, run_on_terminal, tree
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from mha_cli.records.readers import Format
-
-    Batch = Callable[..., Result]
-    Classify = Callable[..., list[ShardReport]]
+Batch = Callable[..., Result]
+Classify = Callable[..., list[ShardReport]]
 
 
 @pytest.fixture

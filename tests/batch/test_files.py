@@ -1,11 +1,9 @@
 """Files behind pyarrow's file systems; that of this machine stands in for one elsewhere."""
 
-from __future__ import annotations
-
 import json
 import pickle
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 from pyarrow import fs
@@ -20,9 +18,6 @@ from tests.batch.archive import refuse_anything_else, rows_of, write_archive
 from tests.checkpoints import small_checkpoint
 from tests.cli.command import tree
 from tests.errors import error_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

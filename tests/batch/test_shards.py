@@ -1,10 +1,8 @@
 """Which files a batch takes, what their parts are called, and how several processes share them."""
 
-from __future__ import annotations
-
 import os
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,12 +10,8 @@ from hypothesis import strategies as st
 
 from mha_cli.batch.files import Folder, LocalFiles
 from mha_cli.batch.shards import Shard, every_nth, find_shards
+from mha_cli.records.readers import Format
 from tests.errors import error_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mha_cli.records.readers import Format
 
 
 @pytest.fixture
@@ -77,12 +71,6 @@ def test_each_file_is_for_one_of_n(number: int, parts: int) -> None:
 @pytest.mark.parametrize("part", ["0/3", "4/3", "3", "a/b", "1/3/5", "²/3", "1/9999999999"])
 def test_a_share_that_is_none(part: str) -> None:
     assert error_of(every_nth, [], part) == f"--shard {part}: is not i/n with i from 1 to n; write 3/8 for the third of eight"
-
-
-def test_an_input_without_a_file(folder: Path) -> None:
-    (folder / ".git" / "f.txt").rename(folder / ".git" / "f")
-    for name, message in {"*.xyz": "no file matches", ".git": "no file of texts in it", "out": "no file of texts in it"}.items():
-        assert error_of(found_in, folder, name).startswith(f"{folder}/{name}: {message}")
 
 
 def shard_of(path: Path) -> Shard:

@@ -1,15 +1,10 @@
-from __future__ import annotations
-
 import json
 import sys
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import harness
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WORKER = """
 import sys

@@ -1,7 +1,5 @@
 """What is taken out of a classifier is what the NumPy runtime computes with the weights of that part set to zero."""
 
-from __future__ import annotations
-
 import numpy as np
 import parts
 import pytest

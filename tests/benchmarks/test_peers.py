@@ -1,6 +1,4 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -9,12 +7,8 @@ import torch
 from book_torch import Classifier
 
 from mha_cli.config.loading import config_from_dict
+from mha_cli.config.settings import Config
 from mha_cli.runtime.forward import class_probabilities
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mha_cli.config.settings import Config
 
 pytestmark = pytest.mark.extras
 

@@ -1,15 +1,11 @@
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import harness
 import pytest
 import readme_table
 import tables
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 README = f"# mha\n\nBefore.\n\n{readme_table.BEGIN}\nold\n{readme_table.END}\n\nAfter.\n"
 

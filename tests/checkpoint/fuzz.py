@@ -9,8 +9,6 @@ Each is read under a limit on memory and on seconds. Wrong are a hang, another e
 no mutant reaches: each ``raise`` and ``require`` in its code has to be met. Exit code 1: something is wrong.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import random

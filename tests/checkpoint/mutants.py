@@ -3,8 +3,6 @@
 What a mutant has to come to is worked out here, from how it was made and from the format's own description, never by asking the reader.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,12 +1,9 @@
-from __future__ import annotations
-
 import dataclasses
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -21,8 +18,7 @@ from tests.checkpoints import members_of, same, small_checkpoint, small_checkpoi
 from tests.cli.command import ROOT, TIMEOUT, environment
 from tests.errors import error_of
 
-if TYPE_CHECKING:
-    pass
+pass
 
 WAY_OUT = "give a checkpoint that `mha train` wrote"
 
@@ -45,9 +41,6 @@ def test_a_checkpoint_shows_itself_in_a_line(path: Path) -> None:
     assert shown.startswith("<Checkpoint in memory: ")
     assert "heads 1 + 2; 13 ids; classes [bold]\\x1b[31m, é" in shown
     assert shown.endswith("…>")
-
-
-# There and back
 
 
 EMPTY = {"embedding/token_embedding/words": np.ones((2, 14), np.float32)}
@@ -103,9 +96,6 @@ def test_weights_of_the_wrong_shape_are_not_written(path: Path) -> None:
     assert os.listdir() == ["a.keras"]
 
 
-# What is refused; mutants.py has more
-
-
 def test_what_to_do(path: Path) -> None:
     Path("x").mkdir()
     Path("x/saved_model.pb").touch()
@@ -117,9 +107,6 @@ def test_what_to_do(path: Path) -> None:
     assert error_of(read_checkpoint, Path("\x1b[31m" * 100)).startswith(r"\x1b[31m\x1b[31m")
     write_archive(path, members_of(path) | {"config.json": b"{}"})
     assert error_of(read_checkpoint, path) == "a.keras: config.json is damaged (its checksum does not fit); fetch or train it anew"
-
-
-# While it is read
 
 
 def test_a_file_that_is_cut_while_it_is_read(path: Path) -> None:

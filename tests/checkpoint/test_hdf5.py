@@ -1,19 +1,14 @@
 """The reader of weights against h5py, the reference implementation, and against files that mean no good."""
 
-from __future__ import annotations
-
 import io
 import struct
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import h5py
 import numpy as np
 import pytest
 
 from mha_cli.checkpoint.hdf5 import read_arrays
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def written(arrays: Mapping[str, np.ndarray]) -> bytearray:

@@ -1,7 +1,5 @@
 """Weights in one byte each."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,9 +1,7 @@
-from __future__ import annotations
-
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -27,10 +25,6 @@ from mha_cli.errors import MhaError
 from mha_cli.system.callbacks import EpochRecord
 from mha_cli.system.whole_files import LOCK, TEMPORARY_PREFIX, TEMPORARY_SUFFIX, locked
 from tests.errors import error_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
@@ -58,9 +52,6 @@ def test_the_history_of_a_run() -> None:
     assert read_history(Path("runs/b/checkpoint.keras")) == []
 
 
-# Names
-
-
 def test_a_new_run_directory_takes_the_first_free_number() -> None:
     for name in ("imdb", "imdb-2", "imdb-3"):
         assert new_run_directory("imdb") == Path("runs", name)
@@ -70,9 +61,6 @@ def test_a_new_run_directory_takes_the_first_free_number() -> None:
 def test_the_name_of_a_run(tmp_path: Path) -> None:
     names = {"runs/imdb/checkpoint.keras": "imdb", "mine/best.keras": "best", "checkpoint.keras": tmp_path.name}
     assert {path: run_name(Path(path)) for path in names} == names
-
-
-# The checkpoint to use
 
 
 def test_the_checkpoint_is_the_given_one_or_that_of_the_environment_or_the_last_one_or_the_packaged_one() -> None:
@@ -101,9 +89,6 @@ def test_a_run_directory_stands_for_its_checkpoint() -> None:
         assert checkpoint_in(other) == other
     for name, hint in (("a", "did you mean runs/a?"), ("b", "give a checkpoint that `mha train` wrote")):
         assert error_of(read_checkpoint, Path(name)) == f"{name}: no such file; {hint}"
-
-
-# A directory for a new run
 
 
 @pytest.mark.parametrize("output", ["new", "deep/in/new", "empty", "killed"])
@@ -161,9 +146,6 @@ def test_a_used_directory(file: str) -> None:
     for asking in (lambda: refuse_used(Path("used")), run_directory(Path("used"), Config()).__enter__):
         assert error_of(asking).startswith("--output used: ")
     assert kept.read_text() == "mine"
-
-
-# A directory to resume
 
 
 @pytest.fixture

@@ -4,8 +4,6 @@ The unit tests have the variants of a message; this table has one row per messag
 Only the standard library is imported here: docs/generate.py reads the table too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -518,13 +516,6 @@ SECTIONS: dict[str, list[Case]] = {
             f"{INSIDE} --head 0",
             "*the **",
             env={"LC_ALL": "POSIX", "PYTHONUTF8": "0"},
-        ),
-        _works(
-            "other settings of Keras: `keras.json`, `KERAS_BACKEND`",
-            EVALUATE,
-            SCORED,
-            files={".keras/keras.json": '{"backend": "nonsense", "floatx": "float16", "image_data_format": "channels_first"}'},
-            env={"KERAS_BACKEND": "nonsense", "KERAS_HOME": ".keras"},
         ),
         _works(
             "TensorFlow with `HOME=/proc`, a `TMPDIR` that is not there and few open files (`ulimit -n 64`)",

@@ -1,7 +1,5 @@
 """Runs the command line as a user does, and what is always asked of its answers."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import io
@@ -12,10 +10,11 @@ import signal
 import sys
 import tempfile
 import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import PIPE
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import typer.main
@@ -25,11 +24,8 @@ from mha_cli.cli.command import COMMANDS as COMMANDS
 from mha_cli.errors import EXIT_USAGE
 from tests.cli.forks import Forked, numpy_server, tensorflow_server
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    Mha = Callable[..., "Result"]
-    Predict = Callable[..., "Result"]
+Mha = Callable[..., "Result"]
+Predict = Callable[..., "Result"]
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "configs"

@@ -1,23 +1,16 @@
 """A model that is trained once with the real command and that many tests look at."""
 
-from __future__ import annotations
-
 import dataclasses
 import fcntl
 import json
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.checkpoints import small_checkpoint_file
-from tests.cli.command import SCORED_SETTINGS, TINY, TINY_SETTINGS, Result, Run, run_here
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.cli.command import Mha, Predict
+from tests.cli.command import SCORED_SETTINGS, TINY, TINY_SETTINGS, Mha, Predict, Result, Run, run_here
 
 
 @pytest.fixture(scope="session")

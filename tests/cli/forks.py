@@ -4,8 +4,6 @@ Descriptors, environment, folder, signals and exit status are the process's own.
 that starts ``COMMAND``.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import functools
@@ -18,12 +16,10 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from subprocess import PIPE
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 MAIN = "from tests.cli.forks import main; main()"

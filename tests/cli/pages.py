@@ -1,14 +1,10 @@
 """What is asked of every page that a command writes for a browser."""
 
-from __future__ import annotations
-
 import json
 import re
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import Any
 
 LEADS = {"href", "src", "srcset", "action", "data", "poster", "xlink:href"}
 HOSTILE = "</script><b>& the <!-- film \u2028 'was' \"not\" \x1b[31m ${superb} `a` \u202e"

@@ -1,12 +1,11 @@
-from __future__ import annotations
-
 import os
 import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from subprocess import PIPE
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import typer.main
@@ -19,6 +18,7 @@ from tests.cli.command import (
     COMMAND,
     COMMANDS,
     TIMEOUT,
+    Mha,
     Result,
     environment,
     fork,
@@ -27,11 +27,6 @@ from tests.cli.command import (
     refusal,
     run_on_terminal,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.cli.command import Mha
 
 GROUP: Any = typer.main.get_command(app)
 WHOLE = {name: load_command(name) for name in COMMANDS}
@@ -130,9 +125,6 @@ def test_missing_packages_are_named(arguments: str, message: str, mha: Mha, tmp_
     assert not (tmp_path / "runs").exists()
 
 
-# The output cannot be written
-
-
 def test_a_reader_that_left(tmp_path: Path) -> None:
     ours, theirs = os.pipe()
     os.close(ours)
@@ -176,9 +168,6 @@ mha_cli.checkpoint.file.read_checkpoint = lambda path: os.kill(os.getpid(), sign
 def test_ctrl_c(before: str, after: str, code: int, said: str, tmp_path: Path) -> None:
     program = f"{before}\n{COMMAND[-1].replace('main()', '')}\n{after}\nmain()"
     assert from_scratch(program, "predict", "-c", "x.keras", "film", cwd=tmp_path) == Result(code, "", said)
-
-
-# Faults
 
 
 def test_a_traceback_only_on_request(mha: Mha) -> None:

@@ -1,12 +1,11 @@
-from __future__ import annotations
-
 import dataclasses
 import html
 import json
 import math
 import re
 import xml.etree.ElementTree
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,17 +13,11 @@ import pytest
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoint
 from mha_cli.plots.figures import attention_figure
 from mha_cli.runtime.inspection import view_attention
-from tests.checkpoints import small_checkpoint
-from tests.cli.command import Result, has_control_characters, run_mha
+from tests.checkpoints import small_checkpoint, with_text
+from tests.cli.command import Mha, Result, has_control_characters, run_mha
 from tests.cli.pages import HOSTILE, data_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.cli.command import Mha
-
-    Attention = Callable[..., Result]
+Attention = Callable[..., Result]
 
 TEXT = "The film was not DREADFUL, it’s superb"
 WORDS = ["The", "film", "was", "not", "DREADFUL", ",", "it’s", "superb"]
@@ -47,11 +40,10 @@ def attention(small: Path, mha: Mha) -> Attention:
 @pytest.fixture(scope="module")
 def blocks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of two blocks with three heads and one, that reads up to 200 words."""
-    checkpoint = small_checkpoint(num_blocks=2, num_heads=[3, 1], key_dim=5, positions="sinusoidal")
+    checkpoint = with_text(small_checkpoint(num_blocks=2, num_heads=[3, 1], key_dim=5, positions="sinusoidal"), sequence_length=200)
     checkpoint.weights["encoder_1/attention/query_kernel"][:] *= 4
-    text = checkpoint.config.text.model_copy(update={"sequence_length": 200})
     path = tmp_path_factory.mktemp("blocks") / "blocks.keras"
-    write_checkpoint(path, dataclasses.replace(checkpoint, config=checkpoint.config.model_copy(update={"text": text})))
+    write_checkpoint(path, checkpoint)
     return path
 
 
@@ -69,9 +61,6 @@ def even_heads(*heads: int, num_heads: int = 2) -> Checkpoint:
     return checkpoint
 
 
-# In the terminal
-
-
 def test_a_short_review_is_a_heat_map(attention: Attention, small: Path) -> None:
     result = attention(TEXT, "--head", "1")
     assert (result.code, result.stderr) == (0, "")
@@ -85,19 +74,6 @@ def test_a_short_review_is_a_heat_map(attention: Attention, small: Path) -> None
         shades = ["  ░░▒▒▓▓██"[2 * min(4, int(5 * weight / weights.max())) :][:2] for weight in weights[row]]
         assert line.rstrip() == f"{row:>3} {word:<8} {' '.join(shades)}".rstrip()
     assert numbers.index("3") == rows[0].index(WORDS[0]) + 8 + 3 * 3 + 2  # a number stands above the end of its column
-
-
-def test_unknown_words_are_marked_and_the_mark_explained(attention: Attention) -> None:
-    legend = "* not in the model's vocabulary: it reads all such words as one"
-    result = attention("The Zyzzyva was * superb")
-    assert [row.split()[1] for row in result.lines[3:8]] == ["The", "Zyzzyva*", "was", "**", "superb"]
-    assert result.lines[8:] == [legend]
-
-
-def test_a_text_that_was_cut_is_told_of(attention: Attention) -> None:
-    lines = attention("the film " * 10).lines
-    assert "; block 0, mean over the heads: entropy " in lines[0]
-    assert lines[-1] == "the model reads 13 of the 20 words; the others are not shown"
 
 
 def test_attention_close_to_uniform_is_said_in_place_of_equal_shades(mha: Mha, tmp_path: Path) -> None:
@@ -165,9 +141,6 @@ def test_wide_letters_keep_their_columns(attention: Attention) -> None:
     assert rows[0].startswith("  0 멋지다* ")
     assert rows[1].startswith("  1 the     ")
     assert rows[2].startswith("  2 🙂*     ")
-
-
-# For programs, pages and pictures
 
 
 def test_json_and_the_page_have_the_weights_of_every_block_and_head(blocks: Path, tmp_path: Path) -> None:

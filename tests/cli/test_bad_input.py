@@ -1,26 +1,20 @@
 """Whatever a user gets wrong: one line that says what, where and what to do, the right exit code, and nothing is written or lost."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 from tests.checkpoints import rewrite, small_checkpoint_file
 from tests.cli.bad_input import ALWAYS, SECTIONS, Case
 from tests.cli.command import COMMAND, TIMEOUT, Result, environment, run_here, run_mha, tree
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from _pytest.mark.structures import ParameterSet
 
 INSTALLED = [COMMAND[0], "-P", *COMMAND[1:]]
 """As the script ``mha`` runs: no module comes from the current folder."""

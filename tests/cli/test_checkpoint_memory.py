@@ -1,11 +1,10 @@
 """How much memory a checkpoint takes that is read by the real command: the bounds of docs/checkpoint.md."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,10 +15,6 @@ from mha_cli.config.parameters import parameter_table
 from mha_cli.text.vocabulary import Vocabulary
 from tests.checkpoints import small_checkpoint_file
 from tests.cli.command import environment
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 MEASURED = """
 import atexit, re, sys
@@ -41,6 +36,12 @@ def peak_bytes(checkpoint: Path) -> int:
         [sys.executable, "-c", MEASURED, "doctor", checkpoint], capture_output=True, text=True, check=True, env=environment()
     )
     return 1024 * int(re.search(r"VmHWM:\s*(\d+) kB", done.stderr)[1])
+
+
+@pytest.fixture(scope="module")
+def idle(tmp_path_factory: pytest.TempPathFactory) -> int:
+    """Of a checkpoint of no size."""
+    return peak_bytes(small_checkpoint_file(tmp_path_factory.mktemp("idle") / "idle.keras"))
 
 
 def checkpoint_of(embed_dim: int, tokens: list[str], ngram_buckets: int = 0, num_pieces: int = 0) -> Checkpoint:
@@ -67,8 +68,7 @@ def checkpoint_of(embed_dim: int, tokens: list[str], ngram_buckets: int = 0, num
     ],
     ids=["wide tables", "pretrained", "many words and a tiny embedding", "long words of wide characters"],
 )
-def test_reading_takes_no_more_than_is_said(make: Callable[[], Checkpoint], small: bool, tmp_path: Path) -> None:
-    idle = peak_bytes(small_checkpoint_file(tmp_path / "idle.keras"))
+def test_reading_takes_no_more_than_is_said(make: Callable[[], Checkpoint], small: bool, idle: int, tmp_path: Path) -> None:
     path, checkpoint = tmp_path / "a.keras", make()
     write_checkpoint(path, checkpoint, small)
     words = 250 * len(checkpoint.vocabulary) + 8 * len("\n".join(checkpoint.vocabulary.tokens).encode())

@@ -1,10 +1,9 @@
-from __future__ import annotations
-
 import dataclasses
 import json
 import random
 import xml.etree.ElementTree
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,12 +11,7 @@ from mha_cli.checkpoint.file import write_checkpoint
 from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml
 from mha_cli.plots.figures import end_of
 from tests.checkpoints import WORDS, small_checkpoint
-from tests.cli.command import has_control_characters, refusal
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.cli.command import Mha
+from tests.cli.command import Mha, has_control_characters, refusal
 
 MODEL = {"name", "accuracy", "accuracy_interval", "macro_f1", "loss"}
 CLASSES = ("neg", "pos", "so-so")

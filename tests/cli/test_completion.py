@@ -1,12 +1,11 @@
 """What a shell gets on TAB, by the protocols of Typer's scripts for bash, zsh and fish."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -17,11 +16,7 @@ from mha_cli.config.settings import Config
 from mha_cli.export.formats import FORMATS
 from tests.cli.command import environment, run_here
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Complete = Callable[[str], list[str]]
+Complete = Callable[[str], list[str]]
 
 BREAKS = re.compile(r"(=)")
 
@@ -58,27 +53,21 @@ def bash(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Complete:
         ("mha train --config imdb-f", ["imdb-fast"]),
         ("mha train --config mi", ["mine.yaml"]),
         ("mha train --config=imdb-f", ["imdb-fast"]),
-        ("mha train --config no-such-recipe", []),
         ("mha train --config 'my", []),  # the shell's own business, and that it quotes
         ("mha export small.keras --format o", ["onnx"]),
         ("mha evaluate ", ["runs/imdb", "runs/mine", "small.keras"]),
         ("mha evaluate runs/i", ["runs/imdb"]),
         ("mha evaluate runs/imdb/", ["runs/imdb/checkpoint.keras"]),
-        ("mha evaluate models/", []),
         ("mha compare runs/imdb ru", ["runs/imdb", "runs/mine"]),
-        ("mha doctor sm", ["small.keras"]),
         ("mha train --set see", ["seed=0", "seed="]),
         ("mha train --set model.positi", ["model.positions=learned", "model.positions=sinusoidal", "model.positions=none"]),
-        ("mha train --set model.positions=", ["learned", "sinusoidal", "none"]),
         ("mha train --set=model.positions=si", ["sinusoidal"]),
         ("mha train --set model.num_heads=", ["4"]),
         ("mha train --set model.num_heads=8", []),
         ("mha train --set data.source=", ["sample", "tfds", "files"]),  # not what Python programs give, which no command can read
-        ("mha train --set data.train=rev", []),
         ("mha train --set text.lowercase=", ["true", "false"]),
         ("mha tune -s model.key_dim=", ["null"]),
         ("mha train --config imdb --set model.positions=none --config book-", ["book-no-positions"]),
-        ("mha train --set model.nonsense=", []),
         ("mha train --set model.positions=sinusoidal=", []),
         ("mha train --nonsense --set model.positions=si", ["sinusoidal"]),
         ("mha train --config '' --set model.positions=si", ["sinusoidal"]),
@@ -109,12 +98,7 @@ def test_every_setting_and_values_that_the_config_takes(bash: Complete) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "answer"),
-    [
-        ("mha train --set 'model.positions=si", """_arguments '*: :(("model.positions=sinusoidal"))'"""),
-        ("mha evaluate runs/i", """_arguments '*: :(("runs/imdb"))'"""),
-        ("mha evaluate models/", "_files"),
-    ],
+    ("line", "answer"), [("mha evaluate runs/i", """_arguments '*: :(("runs/imdb"))'"""), ("mha evaluate models/", "_files")]
 )
 def test_zsh(line: str, answer: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = run_here(cwd=folder, monkeypatch=monkeypatch, env={"_MHA_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": line})

@@ -1,16 +1,9 @@
 """`mha data`: the overview of labelled texts, and labels that may be wrong."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from tests.cli.command import has_control_characters, run_mha, tree
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.cli.command import Mha
+from tests.cli.command import Mha, has_control_characters, run_mha, tree
 
 WORDS = {"bad": ("broken", "dim"), "good": ("bright", "fine")}
 ROWS = [(f"lamp {number}: {WORDS[label][number % 4 // 2]}", label) for number in range(40) for label in [("bad", "good")[number % 2]]]

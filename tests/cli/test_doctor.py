@@ -1,22 +1,15 @@
-from __future__ import annotations
-
 import hashlib
 import json
 import math
 import platform
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import mha_cli
 from mha_cli.checkpoint.runs import PACKAGED
 from tests.checkpoints import rewrite, small_checkpoint, small_checkpoint_file
-from tests.cli.command import tree
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.cli.command import Mha
+from tests.cli.command import Mha, tree
 
 NAMES = ("one", "two", "[bold]\x1b[31mthree")
 

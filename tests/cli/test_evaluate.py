@@ -1,23 +1,16 @@
-from __future__ import annotations
-
 import json
+from pathlib import Path
 from shutil import copytree
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.config.settings import SampleData
+from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.sample import SampleTexts
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
-from tests.cli.command import has_control_characters, run_mha, tree
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mha_cli.data.labelled_text import LabelledText
-    from tests.cli.command import Mha, Run
+from tests.cli.command import Mha, Run, has_control_characters, run_mha, tree
 
 
 def sample_split(split: str) -> list[LabelledText]:

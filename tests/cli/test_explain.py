@@ -1,29 +1,22 @@
-from __future__ import annotations
-
 import gzip
 import json
 import math
 import os
 import pty
 import re
+from collections.abc import Callable
+from pathlib import Path
 from subprocess import PIPE
-from typing import TYPE_CHECKING
 
 import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.runtime.inspection import explain as explain_text
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
-from tests.cli.command import TIMEOUT, Result, fork, has_control_characters, run_on_terminal
+from tests.cli.command import TIMEOUT, Mha, Result, fork, has_control_characters, run_on_terminal
 from tests.cli.pages import data_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.cli.command import Mha
-
-    Explain = Callable[..., Result]
+Explain = Callable[..., Result]
 
 TEXT = "The film was not DREADFUL, it’s superb"
 WORDS = ["The", "film", "was", "not", "DREADFUL", ",", "it’s", "superb"]

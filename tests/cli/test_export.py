@@ -1,28 +1,21 @@
-from __future__ import annotations
-
 import dataclasses
 import json
 import zipfile
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
+from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoint
 from mha_cli.export.formats import FORMATS
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.text.encoding import TextPipeline
 from tests.checkpoints import WORDS, small_checkpoint, small_checkpoint_file
-from tests.cli.command import refusal, run_mha, tree
+from tests.cli.command import Mha, refusal, run_mha, tree
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from mha_cli.checkpoint.file import Checkpoint
-    from tests.cli.command import Mha
-
-    Forward = Callable[[np.ndarray], np.ndarray]
+Forward = Callable[[np.ndarray], np.ndarray]
 
 pytestmark = pytest.mark.extras
 

@@ -1,21 +1,15 @@
-from __future__ import annotations
-
 import json
 import re
 import xml.etree.ElementTree
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint
 from tests.checkpoints import small_checkpoint_file
-from tests.cli.command import has_control_characters, run_mha, tree
+from tests.cli.command import TINY, Mha, has_control_characters, run_mha, tree
 from tests.documentation import fits, text_block
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.cli.command import Mha, Run
+from tests.training.numpy_trainer import in_numpy
 
 ROWS = ("the film was superb\tpos", "dreadful, not superb\tneg", "it's a film\tpos", "not the film\tneg")
 
@@ -71,15 +65,18 @@ def test_pruned_without_retraining(mha: Mha, blocks: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.process
-def test_a_trained_model_is_pruned_retrained_and_used(trained: Run, mha: Mha, tmp_path: Path) -> None:
-    result = mha("heads", trained.checkpoint, "--split", "validation", "--prune", "2", "-o", "pruned.keras", "--retrain", "2")
+@pytest.mark.usefixtures("untraced")
+def test_a_model_of_ones_own_is_pruned_retrained_and_used(mha: Mha, tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        in_numpy(patch.setattr)
+        assert mha("train", "--config", TINY, "--set", "data.num_texts=200", "--set", "training.epochs=1").code == 0
+    result = mha("heads", "runs/tiny", "--split", "validation", "--prune", "2", "-o", "pruned.keras", "--retrain", "2")
     assert result.code == 0, result.stderr
     assert not has_control_characters(result.stdout)
     lines = ("mha heads runs/sample", "mha heads runs/sample --prune 2 --output runs/sample/pruned.keras --retrain 2")
     assert fits(result.stdout, "".join(text_block("inspect.md", line) for line in lines))
     rows = {cells[0].strip(): cells[1:-1] for line in result.lines if len(cells := line.split("│")[1:]) == 4}
     assert rows.keys() == {"accuracy", "weights"}
-    assert float(rows["accuracy"][1].strip().rstrip("%")) > 60
     assert result.lines[-1] == "written: pruned.keras"
     assert "epoch 2" in result.stderr
     assert read_checkpoint(tmp_path / "pruned.keras").config.model.heads == (2,)

@@ -1,17 +1,11 @@
 """`mha init`: the overview of labelled texts, and the config that it writes."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from mha_cli.config.loading import load_config
-from tests.cli.command import has_control_characters, run_mha, tree
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.cli.command import Mha
+from tests.cli.command import Mha, has_control_characters, run_mha, tree
 
 ROWS = "".join(f'{number};"lamp {number}; broken";{("bad", "good", "so-so")[number % 3]}\n' for number in range(30))
 

@@ -1,21 +1,14 @@
 """Every command with a model of 77 classes with long names, on a terminal of 80 columns."""
 
-from __future__ import annotations
-
 import csv
 import json
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.checkpoints import WORDS, small_checkpoint_file
-from tests.cli.command import run_here
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.cli.command import Mha
+from tests.cli.command import Mha, run_here
 
 NAMES = tuple(f"balance_not_updated_after_cheque_or_cash_deposit_{number:02}" for number in range(77))
 

@@ -1,24 +1,19 @@
 """A recipe on texts of one's own: what the run is called, what comes next, and what a checkpoint from elsewhere may ask for."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from mha_cli.cli.train import scoring_command
 from mha_cli.config.loading import config_from_dict, load_config
 from tests.checkpoints import members_of, rewrite
-from tests.cli.command import TRACED_SOON, Result, refusal, run_here
+from tests.cli.command import TRACED_SOON, Mha, Result, refusal, run_here
 from tests.training.numpy_trainer import in_numpy
-
-if TYPE_CHECKING:
-    from tests.cli.command import Mha
 
 ROWS = "".join(f"lamp {number} broke,bad\nlamp {number} works,good\n" for number in range(24))
 SMALL = (*TRACED_SOON, "model.embed_dim=8", "model.num_heads=2", "model.feed_forward_dim=8", "training.epochs=1")
@@ -92,9 +87,6 @@ def test_predict_remembers_the_text_column_or_takes_another(mha: Mha, cwd: Path)
     assert mha("predict", "-c", "runs/complaints", "-i", "more.csv", "--text-column", "note") == said
 
 
-# From elsewhere
-
-
 @pytest.mark.parametrize("broken", ["text", "pipe", "folder"])
 def test_a_config_that_is_none_makes_no_run_ones_own(broken: str, mha: Mha, cwd: Path) -> None:
     beside = cwd / "runs/complaints/config.yaml"
@@ -122,9 +114,6 @@ def test_named_data_is_all_that_is_read(mha: Mha, cwd: Path) -> None:
     assert pruned.code == 0, pruned.stderr
     assert "texts that are also" not in pruned.stderr
     assert json.loads(pruned.stdout)["pruning"]["retrained_epochs"] == 1
-
-
-# One file is all there is
 
 
 @pytest.fixture(scope="module")

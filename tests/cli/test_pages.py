@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,16 +14,11 @@ from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.runtime.inspection import explain, view_attention
 from tests.browser import open_page
 from tests.checkpoints import small_checkpoint_file
+from tests.cli.command import Mha
 from tests.cli.pages import HOSTILE, data_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from playwright.sync_api import Page
-
-    from tests.cli.command import Mha
+    from playwright.sync_api import Browser, Page
 
     Shown = Callable[..., AbstractContextManager[Page]]
 
@@ -33,14 +30,14 @@ both = pytest.mark.parametrize("command", ["attention", "explain"])
 
 
 @pytest.fixture
-def shown(small: Path, mha: Mha, tmp_path: Path) -> Shown:
+def shown(browser: Browser, small: Path, mha: Mha, tmp_path: Path) -> Shown:
     """The page of a text."""
 
     @contextmanager
     def shown(command: str, text: str = TEXT, width: int = 1200, checkpoint: Path = small) -> Iterator[Page]:
         assert mha(command, text, "-c", checkpoint, "--html", "page.html").code == 0
         data_of(tmp_path / "page.html")
-        with open_page((tmp_path / "page.html").as_uri(), width=width) as (page, told):
+        with open_page(browser, (tmp_path / "page.html").as_uri(), width=width) as (page, told):
             yield page
             assert told == []
 

@@ -1,22 +1,15 @@
 """`mha predict`: texts in, one line out for each, and which model answers."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from mha_cli.checkpoint.file import write_checkpoint
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
-from tests.cli.command import Result, has_control_characters, nearly, run_on_terminal
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.cli.command import Mha, Predict
+from tests.cli.command import Mha, Predict, Result, has_control_characters, nearly, run_on_terminal
 
 TEXTS = ("the film was superb", "dreadful, dreadful", "not a film", "a superb film, not a dreadful one .")
 
@@ -33,9 +26,6 @@ ODD_TEXTS = (
     "the " * 5000,
 )
 """Texts that a terminal, a parser or a formatter might take for something else."""
-
-
-# One line out for every text in
 
 
 @pytest.mark.parametrize(
@@ -55,9 +45,6 @@ def test_a_text_gets_the_same_answer_on_every_way_in(arguments: list[str], stdin
     assert (result.code, result.stderr) == (0, "")
     for said, expected in zip(result.lines, predict("--json", *TEXTS).lines, strict=True):
         assert json.loads(said) == nearly(json.loads(expected))
-
-
-# Text is data
 
 
 def test_class_names_are_data_too(mha: Mha, tmp_path: Path) -> None:
@@ -86,9 +73,6 @@ def test_a_terminal_sees_the_beginning_of_each_text(small: Path, tmp_path: Path)
     assert len(result.lines[9].expandtabs()) <= 110
 
 
-# Which checkpoint
-
-
 def test_the_last_trained_run_and_the_model_that_comes_with_mha(small: Path, mha: Mha, tmp_path: Path) -> None:
     result = mha("predict", "A superb, moving film.", "A dreadful waste of two hours.")
     assert [line.split("\t")[0] for line in result.lines] == ["pos", "neg"]
@@ -97,9 +81,6 @@ def test_the_last_trained_run_and_the_model_that_comes_with_mha(small: Path, mha
     (tmp_path / "runs" / "one" / "checkpoint.keras").write_bytes(small.read_bytes())
     result = mha("predict", "the film")
     assert (len(result.lines), result.stderr) == (1, "using runs/one/checkpoint.keras (the last trained run)\n")
-
-
-# A model that cannot answer
 
 
 @pytest.mark.parametrize("command", [["predict", "the film", "--workers", "2"], ["attention", "the film"], ["explain", "the film"]])

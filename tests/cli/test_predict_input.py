@@ -1,60 +1,17 @@
 """`mha predict`: formats, what is odd or broken in them, and producers that pause."""
 
-from __future__ import annotations
-
-import csv
-import gzip
-import io
 import json
 import zlib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from tests.cli.command import answer, start
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.cli.command import Predict
-
-TEXTS = ("the film was superb", 'dreadful,\t"dreadful"', "not a\n\nfilm", "", "é – 🎬 a superb film")
-
-
-def table(delimiter: str) -> bytes:
-    written = io.StringIO(newline="")
-    writer = csv.writer(written, delimiter=delimiter)
-    writer.writerow(["id", "text"])
-    writer.writerows((f"n{number}", text) for number, text in enumerate(TEXTS))
-    return written.getvalue().encode()
-
-
-REVIEWS = {
-    "csv": table(","),
-    "tsv": table("\t"),
-    "jsonl": "".join(json.dumps({"text": text, "id": f"n{number}"}) + "\n" for number, text in enumerate(TEXTS)).encode(),
-}
+from tests.cli.command import Predict, answer, start
 
 
 def said(stdout: str) -> list[tuple[str, int, int]]:
     """The answers without what depends on the batch that they were computed in."""
     return [(found["label"], found["tokens"], found["unknown"]) for found in map(json.loads, stdout.splitlines())]
-
-
-@pytest.mark.parametrize("form", REVIEWS)
-def test_every_format_on_every_way_in(form: str, predict: Predict, tmp_path: Path) -> None:
-    expected = said(predict("--json", *TEXTS).stdout)
-    (tmp_path / f"reviews.{form}").write_bytes(b"\xef\xbb\xbf" + REVIEWS[form])
-    (tmp_path / f"reviews.{form.upper()}.gz").write_bytes(gzip.compress(REVIEWS[form]))
-    for arguments, stdin in (
-        (["-i", f"reviews.{form}"], b""),
-        (["-i", f"reviews.{form.upper()}.gz"], b""),
-        (["--format", form], gzip.compress(REVIEWS[form])),
-    ):
-        result = predict("--json", "--field", "id", *arguments, stdin=stdin)
-        assert (result.code, result.stderr) == (0, "")
-        assert said(result.stdout) == expected
-        assert [json.loads(line)["fields"] for line in result.lines] == [{"id": f"n{number}"} for number in range(len(TEXTS))]
 
 
 def test_several_inputs_and_standard_input_among_them(predict: Predict, tmp_path: Path) -> None:
@@ -92,9 +49,6 @@ def test_other_encodings(encoding: str, predict: Predict) -> None:
     given = [] if encoding == "utf-16" else ["--encoding", encoding]  # whose byte-order mark is enough
     result = predict("--json", *given, stdin="the café film\nsuperb\n".encode(encoding))
     assert (said(result.stdout), result.stderr) == (said(predict("--json", "the café film", "superb").stdout), "")
-
-
-# Producers that pause
 
 
 def test_a_slow_producer_is_answered_at_once(small: Path, tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """`mha predict`: what is chosen, where it goes, and how it ends."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io
@@ -17,7 +15,6 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow
 import pytest
@@ -25,12 +22,9 @@ from pyarrow import parquet
 
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.runtime.classifier import Classifier
-from tests.checkpoints import small_checkpoint, small_checkpoint_file
-from tests.cli.command import TIMEOUT, Result, answer, children_of, fork, read_terminal, refusal, start
-
-if TYPE_CHECKING:
-    from tests.cli.command import Predict
-    from tests.cli.forks import Forked
+from tests.checkpoints import small_checkpoint, small_checkpoint_file, with_text
+from tests.cli.command import TIMEOUT, Predict, Result, answer, children_of, fork, read_terminal, refusal, start
+from tests.cli.forks import Forked
 
 TEXTS = ("not a film", "dreadful, dreadful", "a superb film, not a dreadful one .", "", "dreadful film was not")
 LINES = "".join(f"{text}\n" for text in TEXTS)
@@ -271,9 +265,7 @@ def test_ctrl_c_ends_the_workers_in_silence(number: int, small: Path, tmp_path: 
 
 def test_workers_end_in_the_middle_of_a_product_when_their_parent_is_killed(tmp_path: Path) -> None:
     heads = {"num_blocks": 100, "num_heads": 256, "key_dim": 1, "embed_dim": 1, "feed_forward_dim": 1, "positions": "none"}
-    model = small_checkpoint(**heads)
-    text = model.config.text.model_copy(update={"sequence_length": 1000})
-    write_checkpoint(tmp_path / "long.keras", replace(model, config=model.config.model_copy(update={"text": text})))
+    write_checkpoint(tmp_path / "long.keras", with_text(small_checkpoint(**heads), sequence_length=1000))
     (tmp_path / "long.txt").write_text(("film " * 1000 + "\n") * 64)  # a batch that takes an hour
     with start(["-c", "long.keras", "-i", "long.txt", "--workers", "2"], tmp_path) as process:
         while not (workers := children_of(process.pid)) or processor_ticks(workers[0]) < 20:

@@ -11,17 +11,17 @@ import pytest
 
 pytest.importorskip("jinja2")
 
+from pathlib import Path
+
 from mha_cli.checkpoint.file import write_checkpoint
 from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml
 from tests.browser import open_page
 from tests.checkpoints import WORDS, small_checkpoint
-from tests.cli.command import refusal, tree
+from tests.cli.command import Mha, refusal, tree
 from tests.cli.pages import HOSTILE
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.cli.command import Mha
+    from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.usefixtures("untraced")
 BOLD = "<b onmouseover=alert(1)>bold</b><script>alert(1)</script>"
@@ -79,9 +79,6 @@ def test_a_page_that_nobody_has_named_is_not_written_elsewhere(mha: Mha, run: Pa
     assert (tmp_path / "precious").read_text() == "of somebody"
 
 
-# In a browser
-
-
 @pytest.fixture
 def url(mha: Mha, run: Path) -> str:
     """The page of the run."""
@@ -91,8 +88,8 @@ def url(mha: Mha, run: Path) -> str:
 
 @pytest.mark.browser
 @pytest.mark.parametrize(("width", "dark"), [(360, True), (1200, False)])
-def test_it_loads_nothing_and_fits_every_screen(width: int, dark: bool, url: str) -> None:
-    with open_page(url, width=width, dark=dark) as (page, told):
+def test_it_loads_nothing_and_fits_every_screen(width: int, dark: bool, url: str, browser: Browser) -> None:
+    with open_page(browser, url, width=width, dark=dark) as (page, told):
         page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         ink, paper = (page.evaluate(f"getComputedStyle(document.body).{name}") for name in ("color", "backgroundColor"))
@@ -110,9 +107,9 @@ def test_it_loads_nothing_and_fits_every_screen(width: int, dark: bool, url: str
 
 
 @pytest.mark.browser
-def test_the_keyboard_reaches_what_scrolls_and_what_opens(url: str) -> None:
+def test_the_keyboard_reaches_what_scrolls_and_what_opens(url: str, browser: Browser) -> None:
     config = "The config of the run, config.yaml"
-    with open_page(url, width=360) as (page, told):
+    with open_page(browser, url, width=360) as (page, told):
         reached = list[str]()
         name = "(document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent).trim()"
         while "Commands" not in reached and len(reached) < 100:

@@ -1,25 +1,19 @@
 """`mha serve` as a process: where it listens, what signals do to it, and how much memory it takes."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re
 import signal
 import subprocess
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from mha_cli.version import __version__
 from tests.cli.command import COMMAND, TIMEOUT, environment, fork
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.cli.forks import Forked
+from tests.cli.forks import Forked
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")

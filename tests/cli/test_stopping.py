@@ -1,24 +1,16 @@
 """Signals during `mha train`, through the real command."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from mha_cli.cli.stopping import StopRequest, stop_request
 from mha_cli.errors import MhaError
-from tests.cli.command import TIMEOUT, TINY, TRACED_SOON, start_training, wait_for_line
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.cli.command import Mha
-
+from tests.cli.command import TIMEOUT, TINY, TRACED_SOON, Mha, start_training, wait_for_line
 
 pytestmark = pytest.mark.usefixtures("sigint_obeyed")
 

@@ -1,7 +1,5 @@
 """Streams that take few characters, and sizes that no terminal has."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 import json
 import os
@@ -7,7 +5,8 @@ import pty
 import subprocess
 import sys
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -18,19 +17,11 @@ from mha_cli.cli.progress import status, step_text, training_progress
 from mha_cli.config.loading import load_config
 from mha_cli.system.callbacks import EpochRecord, StepProgress
 from mha_cli.training.run import TrainingSummary
-from tests.cli.command import TIMEOUT, TINY, TINY_SETTINGS, environment, has_control_characters, read_terminal, tree
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.cli.command import Mha, Run
+from tests.cli.command import TIMEOUT, TINY, TINY_SETTINGS, Mha, Run, environment, has_control_characters, read_terminal, tree
 
 
 def history_of(directory: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (directory / "history.jsonl").read_text().splitlines()]
-
-
-# The run directory
 
 
 def test_the_run_directory(trained: Run) -> None:
@@ -64,9 +55,6 @@ def test_the_history_and_the_metrics_of_the_best_epoch(trained: Run) -> None:
     assert checkpoint.metrics.items() >= {name: metrics["best"][name] for name in ("epoch", "validation_accuracy")}.items()
 
 
-# With a linear model and bfloat16
-
-
 def test_the_linear_model_is_in_the_checkpoint(scored: Run) -> None:
     assert scored.result.code == 0, scored.result.stderr
     assert json.loads((scored.directory / "metrics.json").read_text())["precision"] == "bfloat16"
@@ -83,9 +71,6 @@ def test_evaluate_agrees_with_the_figures_that_were_recorded(scored: Run, mha: M
     assert figures["num_texts"] == 40
     assert figures["accuracy"] == best["validation_accuracy"] > 0.5
     assert figures["loss"] == pytest.approx(best["validation_loss"], abs=1e-5)
-
-
-# Progress
 
 
 def test_plain_lines_on_stderr_that_is_no_terminal(trained: Run) -> None:

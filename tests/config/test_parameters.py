@@ -1,9 +1,8 @@
-from __future__ import annotations
-
 import io
 import math
 import zipfile
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import h5py
 import keras
@@ -12,13 +11,8 @@ import numpy as np
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.parameters import num_parameters, parameter_table
 from mha_cli.model.classifier import build_classifier
+from tests.conftest import ModelCase
 from tests.reviews import with_characters
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import ModelCase
 
 
 def test_table_equals_the_keras_model_and_a_file_that_keras_saved(

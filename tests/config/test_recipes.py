@@ -1,7 +1,5 @@
 """The recipes by name, in a checkout and in the wheel, and the names of runs."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,9 +8,6 @@ from hypothesis import strategies as st
 from mha_cli.config.yaml_file import MAX_BYTES, parse_yaml, read_yaml
 from mha_cli.errors import MhaError
 from tests.errors import error_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CONFIG_HINT = "give the path of a YAML config, or the name of a recipe such as sample"
 MIND = "mind indentation, quotes and colons"

@@ -1,7 +1,5 @@
 """Batches of similar length: nothing lost, nothing twice, little padding."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Weights of the classes against scikit-learn's and Keras's."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import keras

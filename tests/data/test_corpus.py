@@ -1,7 +1,5 @@
 """Reviews in memory: read once, split fairly, encoded exactly as a single text is."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise

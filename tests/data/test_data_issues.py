@@ -1,7 +1,5 @@
 """Labels that look like several in one cell."""
 
-from __future__ import annotations
-
 import pytest
 
 from mha_cli.data.data_issues import find_combined

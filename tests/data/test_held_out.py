@@ -1,11 +1,9 @@
 """The test part of a file: which texts it takes, and that no training sees them."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,9 +15,6 @@ from mha_cli.data.files import FileTexts
 from mha_cli.data.held_out import drawn_for_testing, groups_by_names, held_out_groups, names_in
 from mha_cli.data.labelled_text import LabelledText
 from tests.errors import error_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REVIEWS = [LabelledText(f"text {number}", "rare" if number % 10 == 0 else "usual") for number in range(300)]
 

@@ -1,7 +1,5 @@
 """Class names of labels, from whatever source: one spelling, and one refusal, for all."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What is guessed from the beginning of a file."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

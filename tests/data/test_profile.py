@@ -1,7 +1,5 @@
 """Labelled texts in figures, and the config that is made of them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The built-in reviews: what the grammar promises, checked on what it makes."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from itertools import chain, combinations

@@ -1,22 +1,17 @@
-from __future__ import annotations
-
 import os
 import shutil
 import socket
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mha_cli.config.settings import TfdsData
+from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.tfds import TfdsTexts
 from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, printable
 from tests.errors import error_of as one_error
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mha_cli.data.labelled_text import LabelledText
 
 CATALOGUE = "https://www.tensorflow.org/datasets/catalog/overview"
 OR_DAMAGED = f"for names and versions see {CATALOGUE}, or remove the set's folder if it is damaged"

@@ -1,11 +1,10 @@
 """Token ids on disk: what is put in comes out, and memory holds none of it."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 import tracemalloc
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,10 +16,6 @@ from mha_cli.data.token_store import TokenStore
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from tests.errors import error_of
 from tests.limits import files_of_at_most
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.mark.parametrize("shape", [(), (7,)])  # of a token: its id, or its id and characters

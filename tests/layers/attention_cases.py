@@ -1,17 +1,13 @@
 """What the tests of attention share: random numbers and masks, the paper in float64, the same layer by others, finite differences."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import keras
 import numpy as np
 from layer_contract import randomize
 
 from mha_cli.layers import MultiHeadAttention
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 # Distinct primes, so that no two axes can be mistaken for each other.
 BATCH, QUERIES, KEYS, HEADS, KEY_DIM, VALUE_DIM = 3, 5, 7, 2, 11, 13

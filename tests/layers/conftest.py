@@ -1,7 +1,5 @@
 """Lets the tests of this folder import the layer contract."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,18 +1,14 @@
 """What every layer of the model has to honour, checked in one place."""
 
-from __future__ import annotations
-
 import inspect
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 TOLERANCE = 1e-5
 

@@ -1,7 +1,6 @@
-from __future__ import annotations
-
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -29,9 +28,6 @@ from attention_cases import (
 from layer_contract import check_layer
 
 from mha_cli.layers.attention import MultiHeadAttention, scaled_dot_product_attention
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(

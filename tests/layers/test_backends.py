@@ -3,14 +3,13 @@
 ``python test_backends.py RESULTS.npz`` writes the results under the backend that KERAS_BACKEND names.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 import numpy as np
@@ -22,9 +21,6 @@ from mha_cli.config.loading import config_from_dict
 from mha_cli.layers import GlobalMaxPooling1D, MultiHeadAttention, TransformerEncoder, blockwise_attention
 from mha_cli.model.classifier import build_classifier
 from tests.reviews import with_characters
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 LABELS = np.array([[1.0], [0.0], [1.0]], np.float32)

@@ -1,6 +1,5 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,9 +8,6 @@ import torch
 from layer_contract import check_layer, randomize
 
 from mha_cli.layers import TransformerEncoder
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BATCH, LENGTH, HEADS, KEY_DIM, VALUE_DIM, HIDDEN = 3, 7, 2, 5, 13, 17
 WIDTH = HEADS * KEY_DIM

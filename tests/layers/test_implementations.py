@@ -1,7 +1,6 @@
-from __future__ import annotations
-
 import functools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
@@ -38,9 +37,6 @@ from layer_contract import randomize
 
 from mha_cli.layers import MultiHeadAttention, blockwise_attention, scaled_dot_product_attention
 from tests.covering import pairwise
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SCORES: dict[str, dict[str, Any]] = {"dot": {}, "unscaled": {"use_scale": False}, "additive": {"attention_score": "additive"}}
 IMPLEMENTATIONS = {

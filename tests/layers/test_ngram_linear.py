@@ -1,9 +1,9 @@
 """N-gram scores against a dictionary of plain Python sums."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +14,6 @@ from mha_cli.layers import NgramLinear
 from mha_cli.runtime import forward
 from tests.covering import pairwise
 from tests.reviews import subwords_in, weights_in, with_characters
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 REVIEWS = [
     [7, 2, 7, 2, 7, 22, 22],  # words, pairs and triples that come again

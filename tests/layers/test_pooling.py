@@ -1,6 +1,5 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -9,9 +8,6 @@ import tensorflow as tf
 from layer_contract import check_layer
 
 from mha_cli.layers import FirstPosition, GlobalMaxPooling1D, GlobalMeanPooling1D
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # The second position is padding, and would win.
 ACTIVATIONS = np.array([[[-3.0, 1.0], [9.0, 8.0], [-2.0, 0.5]]], dtype=np.float32)

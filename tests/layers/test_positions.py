@@ -1,7 +1,6 @@
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,9 +8,6 @@ from layer_contract import check_layer, randomize
 
 from mha_cli.layers.positions import PositionalEmbedding, sinusoidal_positions
 from tests.reviews import with_characters
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LENGTH, LONGEST, VOCABULARY_SIZE, WIDTH = 5, 11, 13, 7
 TOKEN_IDS = np.array([[3, 1, 12, 7, 3], [2, 5, 0, 0, 0], [0, 0, 0, 0, 0]], dtype=np.int32)

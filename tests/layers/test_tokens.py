@@ -1,9 +1,8 @@
 """Token embeddings, and the hashes of n-grams and subwords under them."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +12,6 @@ from mha_cli.layers import ngrams
 from mha_cli.layers.tokens import TokenEmbedding
 from mha_cli.text.ngrams import SUBWORD_START, hashed_ngrams
 from tests.reviews import bucket, subwords_in, with_characters
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LENGTH, VOCABULARY_SIZE, WIDTH, BUCKETS = 5, 13, 7, 16
 TOKEN_IDS = np.array([[3, 1, 12, 7, 3], [2, 5, 0, 0, 0], [0, 0, 0, 0, 0]], dtype=np.int32)

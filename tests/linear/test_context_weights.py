@@ -1,9 +1,7 @@
 """Context weights: which words raise the weight of n-grams near them, and the loss against plain Python."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +13,6 @@ from mha_cli.linear.context_weights import learn_context_weights
 from mha_cli.linear.features import ngrams_of
 from mha_cli.linear.stacking import Stack
 from tests.reviews import bucket, encoded, weights_in
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 VERDICT, PLOT = 2, 3
 """The words beside an opinion that counts, and beside one that does not."""

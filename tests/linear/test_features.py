@@ -1,7 +1,5 @@
 """The n-grams of texts against plain Python dictionaries."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,8 +1,7 @@
 """The linear model: its table, and context weights where there are windows."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +9,7 @@ import pytest
 
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config, LinearConfig
+from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.linear import fit as module
 from mha_cli.linear import one_vs_rest
@@ -20,11 +20,6 @@ from mha_cli.linear.regularization import choose_regularization
 from mha_cli.runtime.forward import position_weights, text_logits
 from mha_cli.text.vocabulary import Vocabulary
 from tests.reviews import bucket, encoded
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mha_cli.data.corpus import EncodedTexts
 
 BUCKETS, WORDS = 128, 31
 

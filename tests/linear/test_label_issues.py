@@ -1,7 +1,5 @@
 """Labels that may be wrong: which are contradicted, as cleanlab says; out-of-fold probabilities; and the places of their texts."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

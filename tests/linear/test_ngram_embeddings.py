@@ -1,9 +1,7 @@
 """Embeddings of n-grams against plain NumPy in float64, and what they make of the scores."""
 
-from __future__ import annotations
-
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +14,6 @@ from mha_cli.linear.fit import cross_fit_linear_model, fit_linear_model
 from mha_cli.linear.ngram_embeddings import batch_loss, learn_ngram_embeddings
 from tests.linear.test_fit import prepared
 from tests.reviews import bucket, encoded
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Doubles = npt.NDArray[np.float64]
 

@@ -1,7 +1,5 @@
 """The linear model against plain Python, and against scikit-learn's other solver."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The regularization against a search by hand: scikit-learn's other solver, every C there is, folds dealt out one text at a time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

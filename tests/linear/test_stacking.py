@@ -1,7 +1,5 @@
 """Stacked readers, and an encoder alone, against SciPy's other optimizers and finite differences."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

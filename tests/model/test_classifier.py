@@ -1,6 +1,5 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
@@ -10,10 +9,6 @@ from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config
 from mha_cli.model.classifier import build_classifier
 from tests.reviews import padded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 VOCABULARY_SIZE = 23
 TEXTS = [[7, 2, 1, 22, 5, 5, 3], [11], [], [4, 9, 13, 2]]

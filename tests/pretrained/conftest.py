@@ -1,7 +1,5 @@
 """All of these tests need the extra ``pretrained``."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from pathlib import Path
 

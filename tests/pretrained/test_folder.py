@@ -1,9 +1,9 @@
 """What a folder may look like: other names, other types, several files, sentence-transformers' layout."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -14,10 +14,6 @@ from mha_cli.config.loading import config_from_dict
 from mha_cli.pretrained.folder import PretrainedEncoder, read_pretrained, with_pretrained
 from tests.errors import error_of
 from tests.pretrained.tiny import FAMILIES, POSITIONS, WIDTH, tiny_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 

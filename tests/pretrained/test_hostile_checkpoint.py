@@ -1,10 +1,10 @@
 """Checkpoints with a pretrained encoder: they come back as they were, and one whose tokenizer or settings lie is refused in one line."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,11 +15,7 @@ from tests.checkpoints import described, members_of, rewrite, small_checkpoint_f
 from tests.cli.command import run_here
 from tests.pretrained.tiny import FAMILIES, SENTENCES, tiny_checkpoint, tiny_folder
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Spoil = Callable[[Path], object]
+Spoil = Callable[[Path], object]
 
 TOKENIZER = "tokenizer.json"
 

@@ -1,7 +1,5 @@
 """Folders that lie: each is refused in one line that says what, where and what to do, in little time and memory."""
 
-from __future__ import annotations
-
 import base64
 import functools
 import json
@@ -11,8 +9,9 @@ import shutil
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,10 +26,7 @@ from tests.cli.command import environment
 from tests.errors import error_of
 from tests.pretrained.tiny import WIDTH, entries_of, tiny_folder
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Break = Callable[[Path], object]
+Break = Callable[[Path], object]
 
 WEIGHTS, TOKENIZER, CONFIG, INDEX = "model.safetensors", "tokenizer.json", "config.json", "model.safetensors.index.json"
 WORDS = "embeddings.word_embeddings.weight"

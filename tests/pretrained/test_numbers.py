@@ -1,27 +1,22 @@
 """The numbers of pretrained encoders in our layers are those of ``transformers``."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 
+from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.model.classifier import encoder_blocks, to_model
 from mha_cli.pretrained.folder import read_pretrained
 from mha_cli.runtime.forward import Encoder, attention_weights, class_probabilities, embed, pool, pooled_features
 from mha_cli.runtime.inspection import view_attention
 from tests.pretrained.tiny import FAMILIES, HEADS, tiny_checkpoint, tiny_folder
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mha_cli.checkpoint.file import Checkpoint
-
-    Theirs = Callable[[Path, np.ndarray], tuple[list[np.ndarray], list[np.ndarray]]]
+Theirs = Callable[[Path, np.ndarray], tuple[list[np.ndarray], list[np.ndarray]]]
 
 CLOSE = {"atol": 1e-4, "rtol": 1e-4}
 

@@ -1,10 +1,9 @@
 """Texts become the pieces that ``transformers`` cuts, between special ones, cut to length."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +12,6 @@ from hypothesis import strategies as st
 
 from mha_cli.text.pieces import PieceTokenizer
 from tests.pretrained.tiny import FAMILIES, SENTENCES, tiny_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 FRAGMENTS = [
     *" ".join(SENTENCES).split(),

@@ -3,10 +3,9 @@
 The names of files, settings and tensors are written out here, so that they are not those of the code that is tested.
 """
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors.numpy import save_file
@@ -18,9 +17,6 @@ from mha_cli.config.parameters import parameter_table
 from mha_cli.pretrained.folder import read_pretrained, with_pretrained
 from mha_cli.text.vocabulary import Vocabulary
 from tests.checkpoints import WORDS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WIDTH, HEADS, HIDDEN, BLOCKS, POSITIONS = 21, 3, 29, 2, 37
 FAMILIES = ("bert", "distilbert", "roberta", "xlm-roberta")

@@ -1,7 +1,5 @@
 """mha in Python: the same code as the commands, for texts that a program holds."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import random

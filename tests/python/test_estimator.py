@@ -1,7 +1,5 @@
 """mha as a scikit-learn estimator, held against scikit-learn's own checks."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any, Self
 
@@ -62,7 +60,7 @@ CANNOT = {
 
 
 @pytest.mark.exhaustive
-@pytest.mark.usefixtures("untraced")
+@pytest.mark.usefixtures("trained_in_numpy")
 @parametrize_with_checks(
     [OfNumbers("sample", **{**SMALL, "linear": {"max_ngram": 1, "buckets": 4096}})], expected_failed_checks=lambda _: CANNOT
 )
@@ -119,8 +117,7 @@ def test_a_clone_has_the_same_settings_and_has_learnt_nothing(fitted: MHAClassif
         copy.set_params(epoch=3)
 
 
-@pytest.mark.process
-@pytest.mark.usefixtures("untraced")
+@pytest.mark.usefixtures("trained_in_numpy")
 def test_it_is_searched_and_cross_validated() -> None:
     search = GridSearchCV(MHAClassifier(**SMALL), {"epochs": [1, 2]}, cv=2).fit(TEXTS, LABELS)
     assert search.best_params_["epochs"] == search.best_estimator_.model_.checkpoint.config.training.epochs

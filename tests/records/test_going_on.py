@@ -1,10 +1,8 @@
 """Reading on behind a record that cannot be read, where the caller says what stands in for it."""
 
-from __future__ import annotations
-
 import io
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pyarrow.parquet
 import pytest
@@ -15,14 +13,9 @@ from mha_cli.errors import MhaError
 from mha_cli.records import lines as lines_module
 from mha_cli.records import rows as rows_module
 from mha_cli.records.reader import Reading
-from mha_cli.records.readers import read_records
+from mha_cli.records.readers import Format, read_records
 from mha_cli.records.record import Columns, Record
 from tests.errors import error_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mha_cli.records.readers import Format
 
 BAD_JSON = ("not json", "[1]", "7", '{"x": 1}', '{"text": 3}', '{"text": "a"', "{")
 BAD_ROWS = ("1", "1,a,b", '1,"a" b', 'a"b,"c"d')

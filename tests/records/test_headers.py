@@ -1,16 +1,11 @@
 """Header lines, told from first rows of tables that have none."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from itertools import cycle, islice
-from typing import TYPE_CHECKING
 
 import pytest
 
 from mha_cli.records.headers import has_header, is_header
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 TEXTS = ["The lamp broke after a day.", "works very well, thanks", "arrived late and in pieces", "I would buy it again", "no comment"]
 SHORT = ["hello", "hi there", "good morning", "bye", "see you", "thanks", "what time is it", "turn on the light"]

@@ -1,13 +1,11 @@
 """From bytes to lines, plain and packed."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import tarfile
 import tracemalloc
+from collections.abc import Iterable, Iterator
 from itertools import chain, repeat
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,9 +16,6 @@ from mha_cli.records.lines import CHUNK_BYTES, GZIP_MAGIC, unpacked
 from mha_cli.records.reader import Dialect, Reading
 from mha_cli.records.readers import text_lines
 from tests.errors import error_of as one_error
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 
 def lines_of(pieces: Iterable[bytes], gzipped: bool = False, encoding: str | None = None) -> Iterator[bytes]:
@@ -120,9 +115,6 @@ def test_a_line_without_end_is_refused_before_it_fills_the_memory(size: int, mon
     message = "x:3: a line longer than 100 bytes; write one text per line"
     assert error_of(chain([b"one\ntwo\n"], repeat(b"x" * 30)), before=2) == message
     assert error_of(in_pieces(b"one\n" + b"x" * 100 + b"\n" + b"x" * 101 + b"\nmore", size), before=2) == message
-
-
-# Gzip
 
 
 DAMAGED = "x: the gzip data is cut short or damaged; copy or compress the file again"

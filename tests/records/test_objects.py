@@ -1,7 +1,5 @@
 """JSON as it is written everywhere."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

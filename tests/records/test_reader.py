@@ -1,15 +1,15 @@
 """From bytes to records, in every format, however the bytes are cut."""
 
-from __future__ import annotations
-
 import csv
 import datetime
 import gzip
 import io
 import json
 import tempfile
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet
 import pytest
@@ -19,17 +19,11 @@ from hypothesis import strategies as st
 from mha_cli.errors import MhaError
 from mha_cli.records.line_formats import NAME_FORMAT
 from mha_cli.records.reader import Dialect, Reading
-from mha_cli.records.readers import read_records
+from mha_cli.records.readers import Format, read_records
 from mha_cli.records.record import Columns, Record
 from mha_cli.records.rows import TableLines
 from tests.errors import error_of as one_error
 from tests.limits import files_of_at_most
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from mha_cli.records.readers import Format
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), max_size=12) | st.text(
     'a",\n\r\t ', max_size=12

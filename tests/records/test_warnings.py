@@ -1,7 +1,5 @@
 """Warnings about streams."""
 
-from __future__ import annotations
-
 import pytest
 
 from mha_cli.records.reader import Reading, StreamWarnings, shown_warnings

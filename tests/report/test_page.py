@@ -1,10 +1,8 @@
 """The page as it is written; tests/cli/test_report.py opens it in a browser."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,15 +14,15 @@ from mha_cli.report.contents import Mistake, Report, report
 
 pytest.importorskip("jinja2")
 
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
 from mha_cli.report.page import inline_svg, shade_depth, write_page
 from mha_cli.system.callbacks import EpochRecord
 from tests.checkpoints import small_checkpoint
+from tests.cli.command import step_by_step
 from tests.cli.pages import HOSTILE, Parsed
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from matplotlib.figure import Figure
 
 HISTORY = [EpochRecord(1, 0.7, 0.5, 0.6, 0.75, 1.0, 100.0, True), EpochRecord(2, 0.5, 0.7, 0.65, 0.7, 1.0, 100.0, False)]
 ALONE = {"meta", "br", "path", "use", "rect", "line"}
@@ -34,15 +32,10 @@ ALONE = {"meta", "br", "path", "use", "rect", "line"}
 @pytest.fixture(scope="module")
 def made() -> Report:
     """A report of random weights on the sample, with a history."""
-    import tensorflow as tf
-
-    tf.config.run_functions_eagerly(True)
     checkpoint, data = small_checkpoint(), SampleData(num_texts=200)
     labelled = labelled_texts(checkpoint, data)
-    try:
+    with step_by_step():
         found = report("run", checkpoint, data, labelled, labelled, HISTORY)
-    finally:
-        tf.config.run_functions_eagerly(False)
     first, *others = found.heads.heads
     return dataclasses.replace(
         found, heads=dataclasses.replace(found.heads, heads=[dataclasses.replace(first, accuracy_fall=0.01), *others])

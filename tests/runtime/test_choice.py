@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 
 import pytest
@@ -16,31 +14,21 @@ def said(*probabilities: float) -> Prediction:
 
 
 @pytest.mark.parametrize(
-    ("choice", "answer", "top"),
-    [
-        (Choice(), "mixed", ["mixed", "good", "bad"]),
-        (Choice(top_k=1), "mixed", ["mixed"]),
-        (Choice(top_k=9), "mixed", ["mixed", "good", "bad"]),
-        (Choice(threshold=0.5), "mixed", ["mixed"]),
-        (Choice(threshold=0.51), None, []),
-        (Choice(threshold=0.3, top_k=1), "mixed", ["mixed"]),
-        (Choice(only=("bad", "mixed")), "mixed", ["mixed", "good", "bad"]),
-        (Choice(only=("bad", "good")), None, ["mixed", "good", "bad"]),
-        # A threshold replaces the rule that the class must be the most probable one.
-        (Choice(only=("good",), threshold=0.3), "good", ["mixed", "good"]),
-        (Choice(only=("good",), threshold=0.31), None, ["mixed"]),
-        (Choice(only=("bad", "good"), threshold=0.2), "good", ["mixed", "good", "bad"]),
-    ],
-)
-def test_answer_and_top_classes(choice: Choice, answer: str | None, top: list[str]) -> None:
-    prediction = said(0.2, 0.5, 0.3)
-    assert choice.answer(prediction) == answer
-    assert choice.top(prediction) == [(name, prediction.probabilities[name]) for name in top]
-
-
-@pytest.mark.parametrize(
     ("choice", "asked", "answer", "top"),
     [
+        (Choice(), 0.0, "mixed", ["mixed", "good", "bad"]),
+        (Choice(top_k=1), 0.0, "mixed", ["mixed"]),
+        (Choice(top_k=9), 0.0, "mixed", ["mixed", "good", "bad"]),
+        (Choice(threshold=0.5), 0.0, "mixed", ["mixed"]),
+        (Choice(threshold=0.51), 0.0, None, []),
+        (Choice(threshold=0.3, top_k=1), 0.0, "mixed", ["mixed"]),
+        (Choice(only=("bad", "mixed")), 0.0, "mixed", ["mixed", "good", "bad"]),
+        (Choice(only=("bad", "good")), 0.0, None, ["mixed", "good", "bad"]),
+        # A threshold replaces the rule that the class must be the most probable one.
+        (Choice(only=("good",), threshold=0.3), 0.0, "good", ["mixed", "good"]),
+        (Choice(only=("good",), threshold=0.31), 0.0, None, ["mixed"]),
+        (Choice(only=("bad", "good"), threshold=0.2), 0.0, "good", ["mixed", "good", "bad"]),
+        # Thresholds of the checkpoint.
         (Choice(), 0.5, "mixed", ["mixed", "good", "bad"]),
         (Choice(), 0.51, None, []),
         (Choice(only=("mixed",)), 0.51, None, []),
@@ -48,10 +36,10 @@ def test_answer_and_top_classes(choice: Choice, answer: str | None, top: list[st
         (Choice(threshold=0.6), 0.5, None, []),
     ],
 )
-def test_thresholds_of_the_checkpoint(choice: Choice, asked: float, answer: str | None, top: list[str]) -> None:
+def test_answer_and_top_classes(choice: Choice, asked: float, answer: str | None, top: list[str]) -> None:
     prediction = dataclasses.replace(said(0.2, 0.5, 0.3), threshold=asked)
     assert choice.answer(prediction) == answer
-    assert [name for name, _ in choice.top(prediction)] == top
+    assert choice.top(prediction) == [(name, prediction.probabilities[name]) for name in top]
 
 
 def test_equally_probable_classes_keep_their_order() -> None:

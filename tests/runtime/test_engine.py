@@ -1,9 +1,8 @@
-from __future__ import annotations
-
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.runtime import probabilities
-from mha_cli.runtime.engine import MANY_TEXTS, Engine, multiplications, usual_engine
+from mha_cli.runtime.engine import MANY_TEXTS, Engine, Precision, multiplications, usual_engine
 from mha_cli.runtime.probabilities import probabilities_of
 from mha_cli.system import processor
 from mha_cli.system.processor import bfloat16_features
@@ -21,11 +20,6 @@ from tests.checkpoints import as_read, small_checkpoint, with_text
 from tests.conftest import ModelCase
 from tests.errors import error_of
 from tests.reviews import with_characters
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mha_cli.runtime.engine import Precision
 
 
 def checkpoint_of(case: ModelCase, weights: dict[str, np.ndarray]) -> Checkpoint:
@@ -45,9 +39,6 @@ def with_openvino(checkpoint: Checkpoint, precision: Precision = "float32") -> E
     """An engine that computes with OpenVINO from the first review on."""
     pytest.importorskip("openvino")
     return Engine(checkpoint, "openvino", precision)
-
-
-# The same numbers
 
 
 @pytest.mark.extras
@@ -115,9 +106,6 @@ def test_bfloat16_is_near(random_weights: Callable[..., dict[str, np.ndarray]]) 
     given = reviews(checkpoint, 13)
     differences = np.abs(probabilities_of(given, checkpoint, with_openvino(checkpoint, "bfloat16")) - probabilities_of(given, checkpoint))
     assert 1e-5 < differences.max() < 0.05
-
-
-# When it starts
 
 
 def test_multiplications_are_those_of_the_products() -> None:

@@ -1,7 +1,6 @@
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,12 +9,8 @@ from mha_cli.config.loading import config_from_dict
 from mha_cli.errors import MhaError
 from mha_cli.model.classifier import build_classifier
 from mha_cli.runtime import forward
+from tests.conftest import ModelCase
 from tests.reviews import padded, with_characters
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from conftest import ModelCase
 
 RAGGED = [[7, 2, 1, 22, 5, 5, 3, 4, 4, 8, 19, 2, 6], [11], [], [4, 9, 13, 2, 1], [3, 3]]
 EXACT = {"atol": 1e-5, "rtol": 1e-5}
@@ -78,9 +73,6 @@ def test_sigmoid_and_softmax_stay_finite() -> None:
         np.testing.assert_allclose(forward.sigmoid(x), [0.0, math.exp(-30), 0.37754067, 0.5, 0.62245933, 1.0, 1.0], atol=1e-7)
         np.testing.assert_allclose(forward.softmax(x), [0, 0, 0, 0, 0, 0, 1], atol=1e-7)
         np.testing.assert_allclose(forward.softmax(x - 1e4).sum(), 1.0, atol=1e-6)
-
-
-# Weights that are too large
 
 
 @pytest.mark.filterwarnings("error")

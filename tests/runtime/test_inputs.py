@@ -1,14 +1,14 @@
 """Where texts come from: files one after the other, and streams whose producers pause."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading
 import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -23,11 +23,6 @@ from mha_cli.runtime.workers import Workers
 from tests.checkpoints import small_checkpoint
 from tests.cli.command import TIMEOUT
 from tests.errors import error_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
-
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
@@ -52,9 +47,6 @@ def test_texts_that_are_there_already() -> None:
     ]
     only = 'plain lines have only the column "text"; give texts with columns in a file, with --input'
     assert error_of(given_texts, ["one"], ["id"]) == f"--field id: arguments: {only}"
-
-
-# Files
 
 
 def test_files_one_after_the_other_each_in_its_format() -> None:
@@ -95,9 +87,6 @@ def test_files_are_closed() -> None:
     before = len(os.listdir("/proc/self/fd"))
     assert len(list(read_inputs(paths))) == 10
     assert len(os.listdir("/proc/self/fd")) == before
-
-
-# Streams
 
 
 class Pipe(NamedTuple):
@@ -157,11 +146,6 @@ def test_a_pipe_that_nobody_waits_for_blocks_nobody(pipe: Pipe) -> None:
     producer.start()
     assert [record.text for record in read_inputs(["-"], standard_input=pipe.read)] == ["late"]
     producer.join()
-
-
-def test_a_stream_that_cannot_be_read(pipe: Pipe) -> None:
-    said = error_of(lambda: next(read_inputs(["-"], standard_input=pipe.read, on_wait=os.close)))
-    assert said == "standard input: cannot be read: Bad file descriptor; give a file of texts"
 
 
 def wait_for_a_worker(descriptor: int) -> None:

@@ -1,20 +1,15 @@
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
+from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.inspection import ReadWords, explain, mean_entropy, strongest_links, view_attention
 from tests.checkpoints import small_checkpoint, with_text
 from tests.errors import error_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mha_cli.checkpoint.file import Checkpoint
 
 TEXT = "The film was not DREADFUL, it’s superb"
 WORDS = ["The", "film", "was", "not", "DREADFUL", ",", "it’s", "superb"]
@@ -26,9 +21,6 @@ MODELS: dict[str, dict[str, Any]] = {
     "not-scaled": {"use_scale": False},
     "bigrams-and-subwords": {"max_ngram": 2, "ngram_buckets": 32, "subword_buckets": 32},
 }
-
-
-# Attention
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
@@ -87,9 +79,6 @@ def test_entropy_is_the_mean_over_the_rows() -> None:
     assert str(mean_entropy([[1.0]])) == "0.0"
 
 
-# Words
-
-
 @pytest.mark.parametrize("look", [view_attention, explain])
 def test_words_are_the_writers_own_and_unknown_ones_are_marked(look: Callable[[Checkpoint, str], ReadWords]) -> None:
     assert look(small_checkpoint(), TEXT).words == WORDS
@@ -107,9 +96,6 @@ def test_words_of_a_text_that_was_cut() -> None:
         "the model reads 5 of the 11 words; the others are not shown",
     ]
     assert view.weights[0].shape[1:] == (5, 5)
-
-
-# Explanations
 
 
 @pytest.mark.parametrize("model", [{}, {"max_ngram": 3, "ngram_buckets": 32}], ids=["words", "trigrams"])

@@ -1,23 +1,19 @@
 """Scoring in several threads: the same numbers, counted as they come, and an end that does not wait for the rest."""
 
-from __future__ import annotations
-
 import threading
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
+from mha_cli.data.corpus import EncodedTexts
 from mha_cli.errors import MhaError
 from mha_cli.runtime import probabilities
 from mha_cli.runtime.engine import Engine, EngineName
 from mha_cli.runtime.probabilities import Scorer, in_threads
 from tests.checkpoints import as_read, small_checkpoint
 from tests.reviews import encoded
-
-if TYPE_CHECKING:
-    from mha_cli.data.corpus import EncodedTexts
 
 LENGTHS = [7, 0, 3, 11, 1, 13, 5, 2]
 

@@ -1,12 +1,10 @@
-from __future__ import annotations
-
 import errno
 import os
 import signal
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from multiprocessing.context import ForkProcess
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,9 +17,6 @@ from mha_cli.runtime.stream import Answer, Answering
 from tests.checkpoints import WORDS, small_checkpoint
 from tests.cli.command import children_of
 from tests.errors import error_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 
 def numbered(count: int) -> list[Record]:
@@ -41,9 +36,6 @@ def answered(records: Iterable[Record], workers: int = 1, classifier: Classifier
     return found
 
 
-# Batches
-
-
 def test_batches_grow_while_the_stream_is_fast() -> None:
     records = numbered(4000)
     batches = answered(records)
@@ -56,9 +48,6 @@ def test_long_texts_make_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     records = [Record("x" * length, b"") for length in (9, 1, 20, 3, 3, 3, 3)]
     for number_of_workers in (1, 2):
         assert [len(batch) for batch in answered(records, number_of_workers)] == [2, 1, 4]
-
-
-# Answers
 
 
 @pytest.mark.parametrize("number_of_workers", [1, 3])
@@ -132,9 +121,6 @@ def test_what_cannot_be_computed_comes_after_all_answers_before_it(number_of_wor
     with pytest.raises(MhaError, match="the model's weights are so large that its numbers overflow"):
         Answering(classifier, number_of_workers).run(records, found.extend)
     assert [record for record, _ in found] == records[: 64 + 128 + 256 + 512]
-
-
-# Worker processes
 
 
 def children() -> set[int]:

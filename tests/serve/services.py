@@ -1,23 +1,18 @@
 """Services to ask, and a client that can misbehave."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.serve.app import application
 from mha_cli.serve.server import Guarded, Limits, listening_socket, server
 from tests.cli.command import TIMEOUT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mha_cli.checkpoint.file import Checkpoint
 
 JSON = {"Content-Type": "application/json"}
 

@@ -19,7 +19,7 @@ from tests.serve.services import ask, service
 sync_api = pytest.importorskip("playwright.sync_api")
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 pytestmark = [pytest.mark.browser, pytest.mark.extras]
 
@@ -35,9 +35,9 @@ def port() -> Iterator[int]:
 
 
 @pytest.fixture
-def opened(port: int) -> Iterator[tuple[Page, list[str]]]:
+def opened(browser: Browser, port: int) -> Iterator[tuple[Page, list[str]]]:
     """The page on a dark telephone; at the end of a test it has asked nobody else and has nothing to complain of."""
-    with open_page(f"http://127.0.0.1:{port}/", width=360, dark=True) as (page, told):
+    with open_page(browser, f"http://127.0.0.1:{port}/", width=360, dark=True) as (page, told):
         yield page, told
         assert told
         assert all(line.startswith((f"http://127.0.0.1:{port}/", "data:,")) for line in told)

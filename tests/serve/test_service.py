@@ -1,18 +1,19 @@
 """What the service answers, and what it refuses."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re
 import socket
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
+
+from collections.abc import Iterator
+from pathlib import Path
 
 from pydantic import ValidationError
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -25,10 +26,6 @@ from mha_cli.version import __version__
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
 from tests.cli.command import nearly, run_here
 from tests.serve.services import ask, ask_raw, connected, received, service, until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.extras
 

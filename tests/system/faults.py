@@ -5,8 +5,6 @@
 Every save is a process of its own, so that being killed is real. Prints a JSON object: what each fault came to.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import io
@@ -14,79 +12,67 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.errors import MhaError
 from mha_cli.system.whole_files import LOCK, locked
 from tests.checkpoints import small_checkpoint
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 FAULTS = ("killed", "short", "ENOSPC")
 CALLS = ("open", "fsync", "chmod", "replace", "unlink", "close")
 
 
-class Saver:
-    """Saves with one fault at one file operation, counted from 0. In a write, half of the data comes before it."""
+def save(path: Path, fault: str, when: int) -> dict[str, Any]:
+    """Save with one fault at one file operation, counted from 0; in a write, half of the data comes before it."""
+    operations: list[str] = []
 
-    def __init__(self, fault: str = "", when: int = -1) -> None:
-        self.fault, self.when, self.operations = fault, when, list[str]()
+    def due(operation: str) -> bool:
+        operations.append(operation)
+        return len(operations) - 1 == when
 
-    def due(self, operation: str) -> bool:
-        """Note an operation; whether the fault is to happen in it."""
-        self.operations.append(operation)
-        return len(self.operations) - 1 == self.when
-
-    def fail(self) -> None:
-        """The fault, unless it is a short write."""
-        if self.fault == "killed":
+    def fail() -> None:
+        if fault == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
-        if self.fault == "ENOSPC":
+        if fault == "ENOSPC":
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def faulty(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        """A system call that may go wrong."""
-
+    def faulty(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def called(*args: Any, **keywords: Any) -> Any:
-            if self.due(name):
-                self.fail()
+            if due(name):
+                fail()
             return call(*args, **keywords)
 
         return called
 
-    def save(self, path: Path) -> str:
-        """Save with the fault; what it came to."""
-        saver = self
+    class Raw(io.FileIO):
+        """A file on a disk that goes wrong."""
 
-        class Raw(io.FileIO):
-            """A file on a disk that goes wrong."""
+        def write(self, data: Any, /) -> int:
+            if not due("write"):
+                return super().write(data)
+            written = super().write(memoryview(data)[: (len(data) + 1) // 2])
+            fail()
+            return written
 
-            def write(self, data: Any, /) -> int:
-                if not saver.due("write"):
-                    return super().write(data)
-                written = super().write(memoryview(data)[: (len(data) + 1) // 2])
-                saver.fail()
-                return written
-
-        for name in CALLS:
-            setattr(os, name, self.faulty(name, getattr(os, name)))
-        os.fdopen = lambda descriptor, mode: io.BufferedWriter(Raw(descriptor, mode))
-        try:
-            write_checkpoint(path, small_checkpoint(seed=1))
-        except MhaError as error:
-            return f"{error.exit_code} {error}"
-        return "saved"
+    for name in CALLS:
+        setattr(os, name, faulty(name, getattr(os, name)))
+    os.fdopen = lambda descriptor, mode: io.BufferedWriter(Raw(descriptor, mode))
+    try:
+        write_checkpoint(path, small_checkpoint(seed=1))
+    except MhaError as error:
+        return {"result": f"{error.exit_code} {error}", "operations": operations}
+    return {"result": "saved", "operations": operations}
 
 
-def in_child(path: Path, saver: Saver) -> dict[str, Any]:
+def in_child(path: Path, fault: str = "", when: int = -1) -> dict[str, Any]:
     """What a save came to, and the operations that it took, in a process of its own."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        answer = {"result": saver.save(path), "operations": saver.operations}
+        answer = save(path, fault, when)
         with contextlib.suppress(BrokenPipeError):
             os.write(writing, json.dumps(answer).encode())
         os._exit(0)
@@ -109,14 +95,14 @@ def main(folder: Path) -> None:
     path = folder / "a.keras"  # what is imported late is imported by the first write, and not by every child
     write_checkpoint(path, small_checkpoint(seed=0))
     earlier = path.read_bytes()
-    operations = in_child(path, Saver())["operations"]
+    operations = in_child(path)["operations"]
     cases = []
     for when, operation in enumerate(operations):
         for fault in FAULTS:
             if fault == "short" and operation != "write":
                 continue
             path.write_bytes(earlier)
-            result = in_child(path, Saver(fault, when))["result"]
+            result = in_child(path, fault, when)["result"]
             left = sorted(set(os.listdir(folder)) - {path.name})
             case = {"when": when, "operation": operation, "fault": fault, "result": result, "state": state(path), "left": left}
             with locked(folder):

@@ -1,7 +1,5 @@
 """Which task a process has, from the environment of TensorFlow and of SLURM."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

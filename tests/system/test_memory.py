@@ -1,16 +1,11 @@
 """The memory that Linux reports; `mha doctor` and the check before a training read the same."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from mha_cli.cli.doctor import diagnose
 from mha_cli.system.memory import available_memory, memory_limit
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GB = 1_000_000_000
 MACHINE = {"proc/meminfo": "MemTotal:  24000000 kB\nMemFree:  1 kB\nMemAvailable:  21000000 kB\n"}

@@ -1,7 +1,5 @@
 """TensorFlow starts quietly, under Keras, whatever the environment says."""
 
-from __future__ import annotations
-
 import gc
 import os
 import subprocess
@@ -15,7 +13,7 @@ import pytest
 from mha_cli.system.tensorflow_setup import graphs_let_go, native_stderr_held_back
 
 PRINT_SETTINGS_AND_TRACE = """
-import mha_cli.model, keras, os
+import mha_cli.report.contents, keras, os
 from keras import config
 print(keras.backend.backend(), config.floatx(), config.epsilon(), config.image_data_format(), os.environ.get("KERAS_HOME"))
 from mha_cli.model.outputs import compile_forward

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import errno
 import fcntl
 import json
@@ -8,8 +6,9 @@ import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,10 +16,6 @@ from mha_cli.errors import MhaError
 from mha_cli.system.whole_files import LOCK, SHARED_LOCK, atomic_replace, atomic_write, locked
 from tests.cli.command import ROOT, environment
 from tests.errors import error_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 @pytest.fixture

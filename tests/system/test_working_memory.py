@@ -1,7 +1,5 @@
 """No forward pass in NumPy takes more than is said before, and what would take too much is computed in smaller parts or refused."""
 
-from __future__ import annotations
-
 import dataclasses
 import tracemalloc
 from typing import Any
@@ -15,7 +13,7 @@ from mha_cli.runtime.forward import class_probabilities
 from mha_cli.runtime.inspection import view_attention
 from mha_cli.system import working_memory
 from mha_cli.system.working_memory import MemoryEstimate, blocks
-from tests.checkpoints import small_checkpoint
+from tests.checkpoints import small_checkpoint, with_text
 from tests.cli.command import ROOT
 from tests.conftest import MODEL_CASES, ModelCase
 from tests.errors import error_of
@@ -51,8 +49,7 @@ def wide(name: str, length: int = 512) -> Checkpoint:
     """A checkpoint of few bytes whose forward pass is wide."""
     names = tuple(str(number) for number in range(3_001)) if name.startswith("classes") else ("neg", "pos")
     checkpoint = small_checkpoint(names, **{"embed_dim": 2, "positions": "none", "feed_forward_dim": 3, "num_heads": 1, **WIDE[name]})
-    text = checkpoint.config.text.model_copy(update={"sequence_length": length})
-    return dataclasses.replace(checkpoint, config=checkpoint.config.model_copy(update={"text": text}))
+    return with_text(checkpoint, sequence_length=length)
 
 
 def in_numpy(checkpoint: Checkpoint) -> MemoryEstimate:

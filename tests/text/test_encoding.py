@@ -1,7 +1,5 @@
 """Text to tokens in one go."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

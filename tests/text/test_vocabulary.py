@@ -1,7 +1,5 @@
 """Words to ids, and which words of a long text are kept."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

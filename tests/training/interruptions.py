@@ -1,24 +1,17 @@
 """Runs that are interrupted, and whether they come out as if they had not been."""
 
-from __future__ import annotations
-
 import dataclasses
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.checkpoint.runs import CHECKPOINT, run_directory
-from mha_cli.system.callbacks import SILENT, Callbacks
+from mha_cli.config.settings import Config
+from mha_cli.data.preparation import PreparedData
+from mha_cli.system.callbacks import SILENT, Callbacks, StepProgress
 from mha_cli.training import run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mha_cli.config.settings import Config
-    from mha_cli.data.preparation import PreparedData
-    from mha_cli.system.callbacks import StepProgress
 
 
 def train(

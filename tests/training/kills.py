@@ -6,24 +6,19 @@ Its state is saved after every step. Each training that is killed is a process o
 what an undisturbed run renames, and what was wrong after each kill.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mha_cli.checkpoint.runs import CONFIG
 from mha_cli.training import state
 from tests.training.interruptions import difference, train
 from tests.training.numpy_trainer import in_numpy, numpy_config, numpy_data
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 EPOCHS = 2
 

@@ -3,8 +3,6 @@
 ``python -m tests.training.mirrored FORM…`` exits with 0 if both give the same.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,13 +1,13 @@
 """A training in NumPy: what happens around the steps of an encoder is tested with it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from mha_cli.config.parameters import num_outputs, parameter_table
 from mha_cli.config.settings import Config, FilesData, ModelConfig, TextConfig, TrainingConfig
+from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.runtime import forward
 from mha_cli.text.vocabulary import Vocabulary
@@ -15,11 +15,6 @@ from mha_cli.training import run, validation
 from mha_cli.training.distribution import Distribution
 from mha_cli.training.epoch import EpochInputs, EpochPosition, Pace
 from tests.reviews import encoded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mha_cli.data.corpus import EncodedTexts
 
 MOMENTUM, DROPOUT = 0.9, 0.2
 WORDS = ("film", "plot", "cast", "scene", "it", "fine", "dull")

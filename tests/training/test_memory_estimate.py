@@ -1,7 +1,5 @@
 """A training that would not fit is refused before it starts."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,9 +1,8 @@
 """Training in bfloat16: where it is chosen, what it touches and what it leaves alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ import tensorflow as tf
 
 from mha_cli.config.settings import Config, TextConfig
 from mha_cli.data.corpus import EncodedTexts
-from mha_cli.data.preparation import one_hot
+from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.runtime import forward
 from mha_cli.system import processor
 from mha_cli.system.callbacks import EpochRecord
@@ -20,11 +19,6 @@ from mha_cli.training.precision import WIDE, choose_precision
 from mha_cli.training.run import run_epoch
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mha_cli.data.preparation import PreparedData
 
 FLAGS = "processor\t: 0\nflags\t\t: fpu avx2 {} sse2\nbugs\t\t: spectre_v1\n"
 

@@ -1,7 +1,5 @@
 """An interrupted run that goes on ends as a run that was never interrupted, bit for bit; in NumPy at every point, in TensorFlow once."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os
@@ -9,13 +7,13 @@ import random
 import shutil
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from mha_cli.checkpoint.runs import CHECKPOINT, CONFIG, STATE, has_state
 from mha_cli.config.loading import config_from_dict, config_to_dict, load_config
+from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import MhaError
 from mha_cli.system.callbacks import SILENT, StepProgress
@@ -27,9 +25,6 @@ from tests.errors import error_of
 from tests.training import kills
 from tests.training.interruptions import assert_same_run, interrupt, train
 from tests.training.numpy_trainer import EPOCHS, STEPS, NumpyTrainer, numpy_config
-
-if TYPE_CHECKING:
-    from mha_cli.config.settings import Config
 
 pytestmark = pytest.mark.usefixtures("trained_in_numpy")
 

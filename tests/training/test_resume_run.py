@@ -1,11 +1,9 @@
 """The real trainer and the real command: interrupted and gone on with, a run ends as if it had not been, bit for bit."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import signal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,14 +11,9 @@ import pytest
 from mha_cli.config.loading import config_to_yaml, load_config
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, prepare
-from mha_cli.system.callbacks import SILENT
+from mha_cli.system.callbacks import SILENT, StepProgress
 from tests.cli.command import RESUME, TIMEOUT, TINY, run_mha, start_training, wait_for_line
 from tests.training.interruptions import assert_same_run, interrupt, train
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mha_cli.system.callbacks import StepProgress
 
 STEPS, NUM_UNLABELLED = 7, 97
 """Steps of an epoch: 216 texts in batches of 32."""

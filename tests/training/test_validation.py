@@ -1,9 +1,8 @@
 """An encoder, alone or stacked with a linear model, gives the stacked probabilities, as Keras and NumPy compute them."""
 
-from __future__ import annotations
-
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,9 +21,6 @@ from mha_cli.text.vocabulary import Vocabulary
 from mha_cli.training.validation import Validation, compose, decompose
 from tests.reviews import encoded
 from tests.training.numpy_trainer import NumpyTrainer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 WORDS = 27
 """Of the vocabulary, besides the two special ids."""

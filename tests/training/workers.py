@@ -3,8 +3,6 @@
 ``python -m tests.training.workers FOLDER`` trains by FOLDER/config.yaml and writes FOLDER/found-INDEX.json.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json
@@ -12,14 +10,10 @@ import socket
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mha_cli.config.loading import load_config
-from mha_cli.system.callbacks import SILENT
+from mha_cli.system.callbacks import SILENT, StepProgress
 from mha_cli.system.cluster import task_of
-
-if TYPE_CHECKING:
-    from mha_cli.system.callbacks import StepProgress
 
 
 def environments(number: int) -> list[dict[str, str]]:

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from mha_cli.config.loading import config_from_dict, load_config

@@ -1,7 +1,6 @@
-from __future__ import annotations
-
 import weakref
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
@@ -12,9 +11,6 @@ from attention_cases import EXACT, assert_same_gradient, finite_differences, pap
 
 from mha_cli.layers import blockwise_attention, scaled_dot_product_attention
 from mha_cli.layers.numerics import masked_softmax
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 BATCH, HEADS, KEY_DIM, VALUE_DIM, BLOCK = 2, 3, 5, 7, 5
 LENGTHS = [(3, 11), (10, 7), (13, 2), (1, 1)]  # queries and keys; below the block length, twice it, above it

@@ -1,7 +1,5 @@
 """Which implementation the attention layer takes."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 
