@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from mha_cli.data.corpus import EncodedTexts
     from mha_cli.text.encoding import EncodedText
 
-BATCH_TOKENS = 4_096
-"""Tokens in a batch, padding included: enough to keep the cores busy, few enough for their caches."""
+BATCH_TOKENS, BATCH_NUMBERS = 4_096, 1 << 19
+"""Tokens in a batch, padding included, and numbers in their embeddings: enough to keep the cores busy, few enough for their caches."""
 
 Floats = npt.NDArray[np.float32]
 Reading = tuple[Array, Array | None]
@@ -89,7 +89,8 @@ class Scorer:
                 return class_probabilities(tokens, checkpoint.weights, checkpoint.config, chosen, pieces)
 
         probabilities, done = np.zeros((len(lengths), len(checkpoint.class_names)), dtype=np.float32), 0
-        batches = list(scoring_batches(lengths, memory_estimate, BATCH_TOKENS))
+        most_tokens = min(BATCH_TOKENS, BATCH_NUMBERS // checkpoint.config.model.embed_dim)
+        batches = list(scoring_batches(lengths, memory_estimate, most_tokens))
         most_bytes = max((memory_estimate.num_bytes(len(rows), int(lengths[rows[-1]])) for rows in batches), default=1)
         threads = min(self._threads, max(1, MOST_BYTES // most_bytes))
         for rows, answers in zip(batches, in_threads(compute, batches, threads), strict=True):
