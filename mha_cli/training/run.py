@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -136,6 +137,7 @@ def _train(config: Config, output: RunDirectory, callbacks: Callbacks, data: Pre
     if is_chief:
         with atomic_write(output / METRICS) as file:
             file.write(plain_json(dataclasses.asdict(summary) | {"checkpoint": CHECKPOINT}, indent=1).encode())
+        shutil.rmtree((output / STATE).parent, ignore_errors=True)  # a finished run is not resumed
     return summary
 
 

@@ -27,7 +27,7 @@ def history_of(directory: Path) -> list[dict[str, Any]]:
 def test_the_run_directory(trained: Run) -> None:
     assert trained.result.code == 0, trained.result.stderr
     assert [path.name for path in (trained.cwd / "runs").iterdir()] == ["tiny"]
-    assert set(tree(trained.directory)) == {"checkpoint.keras", "config.yaml", "history.jsonl", "metrics.json", "last", "last/state.npz"}
+    assert set(tree(trained.directory)) == {"checkpoint.keras", "config.yaml", "history.jsonl", "metrics.json"}
     asked_for = load_config(TINY, TINY_SETTINGS)
     assert load_config(trained.directory / "config.yaml") == read_checkpoint(trained.checkpoint).config == asked_for
 

@@ -54,7 +54,7 @@ def test_two_trials_and_a_training(tuned: Run) -> None:
     assert told == ["trial 0", "trial 0", "trial 1", "trial 1", "epoch 1", "epoch 2"]
     assert "trial 0, 60.0 minutes left" in lines
 
-    of_training = {"checkpoint.keras", "config.yaml", "history.jsonl", "metrics.json", "last", "last/state.npz"}
+    of_training = {"checkpoint.keras", "config.yaml", "history.jsonl", "metrics.json"}
     assert set(tree(tuned.cwd / "run")) == of_training | {"best.yaml", "study.json", "study.png"}
     best = load_config(tuned.cwd / "run" / "best.yaml")
     assert read_checkpoint(tuned.cwd / "run" / "checkpoint.keras").config == best
