@@ -231,7 +231,8 @@ class ModelConfig(Settings):
             yield "pretrained brings its own embeddings, and vectors would start others; take vectors=null, or pretrained=null"
         if self.pretrained and not self.num_pieces:  # the folder has not been read yet
             for name in self.model_fields_set.intersection(DECIDED_BY_FOLDER):
-                yield f"{name}={getattr(self, name)} is decided by the folder that pretrained names; leave it out"
+                found = f"{name}={getattr(self, name)} is decided by the folder that pretrained names"
+                yield f"{found}; leave it out, or take the recipe pretrained"
         if isinstance(heads, list):
             if len(heads) != self.num_blocks:
                 yield f"num_heads names {plural(len(heads), 'block')}, num_blocks={self.num_blocks}; name as many"

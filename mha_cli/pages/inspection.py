@@ -33,14 +33,15 @@ def write_explanation_page(result: Explanation, model: Checkpoint, path: Path) -
 def model_figures(model: Checkpoint) -> dict[str, str]:
     """The model's details on a page. All but numbers may come from a stranger; of the metrics only a share of texts is taken."""
     accuracy = model.metrics.get("validation_accuracy", -1)
-    settings, linear = model.config.model, model.config.linear
+    settings, linear, text = model.config.model, model.config.linear, model.config.text
+    pieces = f"{text.max_pieces:,} pieces and " if settings.num_pieces else ""
     return {
         "model": "/".join(PurePath(model.name).parts[-2:]),  # without the folders before, since a page may be passed on
         "classes": listed([printable(name, 40) for name in model.class_names], MAX_CLASSES),
         "validation accuracy": f"{accuracy:.2%}, as its file says" if 0 <= accuracy <= 1 else "not in its file",
         "encoder": f"blocks: {settings.num_blocks}; heads: {sum(settings.heads)}; width: {settings.embed_dim}",
         "positions": settings.positions,
-        "reads": f"at most {model.config.text.sequence_length:,} words; {len(model.vocabulary):,} ids",
+        "reads": f"at most {pieces}{text.sequence_length:,} words; {len(model.vocabulary):,} ids",
         "n-grams": f"embeddings up to {settings.max_ngram}, linear model up to {linear.max_ngram if linear else 0}",
         "weights": f"{model.num_weights:,}",
     }

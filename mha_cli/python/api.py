@@ -103,7 +103,9 @@ def given_config(config: str | os.PathLike[str] | Mapping[str, Any], settings: M
 
 
 def _plain(setting: Any) -> Any:
-    """NumPy's numbers as Python's, in dicts as well."""
+    """NumPy's numbers as Python's and paths as text, in dicts as well."""
     if isinstance(setting, Mapping):
         return {key: _plain(value) for key, value in setting.items()}
+    if isinstance(setting, os.PathLike):
+        return os.fspath(setting)
     return setting.item() if isinstance(setting, np.generic) else setting
