@@ -68,6 +68,8 @@ NOT_RUN = {
     "huggingface-cli download": "downloads an encoder",
     "mha train --config pretrained": "needs an encoder; tests/pretrained/test_commands.py trains with one",
     "mha train --config text --set data.train=texts.csv --set model.vectors": "needs vectors; tests/pretrained/test_vectors.py has some",
+    'mha attention "What river flows': "needs a real encoder; tests/pretrained/test_real_heads.py",
+    "mha heads runs/questions": "needs a real encoder; tests/pretrained/test_real_heads.py",
     "mha explain -i FILE": "has a placeholder",
     "mha init FILE": "has a placeholder",
     "mha tune": "takes its minutes; tests/cli/test_tune.py runs short ones",

@@ -35,6 +35,8 @@ def heads(
     """Show how much each attention head matters, and remove those that matter least.
 
     Two measures: the accuracy without the head, and the gradient of the loss by a factor of the head's output.
+
+    The table also says where each head looks most: at the first, previous, next or last token, or at the looking token itself.
     """
     if (prune is None) != (output is None):
         raise MhaError("--prune and --output go together", "give the number of heads to remove and the file to write")

@@ -78,8 +78,9 @@ def heads(report: HeadReport, pruning: PruningReport | None) -> None:
     rows = []
     for one in report.heads:
         figures = (f"{one.accuracy_without:.2%}", f"{100 * one.accuracy_fall:+.2f}", f"{one.importance:.2e}")
-        rows.append((f"{one.block}", f"{one.head}", *figures))
-    print_table(["block", "head"], ["accuracy without it", "lost", "gradient importance"], rows, title)
+        most = max(one.looks_at, key=one.looks_at.__getitem__)
+        rows.append((f"{one.block}", f"{one.head}", *figures, f"{most} {one.looks_at[most]:.0%}"))
+    print_table(["block", "head"], ["accuracy\nwithout it", "lost", "gradient\nimportance", "looks most at"], rows, title)
     if pruning is None:
         return
     removed = ", ".join(f"{block}.{head}" for block, head in pruning.removed)

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from mha_cli.errors import plural, printable
 from mha_cli.runtime.inspection import UNKNOWN_LEGEND, AttentionView, entropy_line, marked, mean_entropy, near_uniform
 
@@ -72,7 +74,7 @@ def attention_figure(view: AttentionView, block: int, head: int | None) -> Figur
     heads = range(len(view.weights[block])) if head is None else [head]
     columns = min(len(heads), MAX_COLUMNS)
     rows = -(-len(heads) // columns)
-    side = min(max(3.0, 0.22 * len(view.words)), MAX_WIDTH / columns, MAX_HEIGHT / rows)
+    side = min(max(2.3, 0.22 * len(view.words)), MAX_WIDTH / columns, MAX_HEIGHT / rows)
     figure, grid = new_figure(side * columns + 1.2, (side + 0.3) * rows + 0.4, rows, columns)
     positions = range(0, len(view.words), _every(len(view.words), side / 0.16))
     words = [plain(word) for word in marked(view.words, view.unknown, 29)[:: positions.step]]
@@ -95,20 +97,31 @@ def attention_figure(view: AttentionView, block: int, head: int | None) -> Figur
 
 
 def heads_figure(report: HeadReport) -> Figure:
-    """Accuracy lost without each head, and each head's gradient importance."""
-    names = [f"{score.block}.{score.head}" for score in report.heads]
-    width = min(max(4.0, 0.5 * len(names) + 2.0), MAX_WIDTH)
-    figure, (above, below) = new_figure(width, 5.0, 2, 1)
-    above.bar(names, [100 * score.accuracy_fall for score in report.heads])
-    above.set_ylabel("accuracy lost\nwithout it, points")
-    above.set_title(f"{plain(report.data)}\nsplit {plain(report.split)}, {plural(report.num_texts, 'text')}")
-    below.bar(names, [score.importance for score in report.heads], color="C1")
-    below.set_ylabel("gradient importance,\nnats")
-    below.set_xlabel("block.head")
-    for axes in (above, below):
-        axes.margins(x=0.02)
-        axes.axhline(0, color="black", linewidth=0.8)
-        axes.set_xticks(range(0, len(names), _every(len(names), width / 0.45)))
+    """Maps of blocks by heads: where each head looks, the accuracy lost without it, and its gradient importance."""
+    blocks, heads = (1 + max(getattr(score, number) for score in report.heads) for number in ("block", "head"))
+    width, height = min(2.2 + 0.12 * heads, MAX_WIDTH / 2), min(1.0 + 0.2 * blocks, MAX_HEIGHT / 4)
+    figure, grid = new_figure(2 * width + 0.4, 4 * height + 0.6, 4, 2)
+    looks_at = [{**score.looks_at, "others": 1 - sum(score.looks_at.values())} for score in report.heads]
+    lost, importance = [100 * score.accuracy_fall for score in report.heads], [score.importance for score in report.heads]
+    most = max(map(abs, lost)) or 1.0
+    panels = [(f"weight on {target}, %", [100 * of[target] for of in looks_at], "Blues", 0.0, 100.0) for target in looks_at[0]]
+    panels += [
+        ("accuracy lost without it, points", lost, "PuOr_r", -most, most),
+        ("gradient importance, nats", importance, "Oranges", 0.0, max(importance)),
+    ]
+    for axes, (title, values, colours, least, largest) in zip(grid, panels, strict=True):
+        of_heads = np.full((blocks, heads), np.nan)  # blocks can have fewer heads
+        of_heads[[score.block for score in report.heads], [score.head for score in report.heads]] = values
+        cells = axes.pcolormesh(of_heads, cmap=colours, vmin=least, vmax=largest, edgecolors="0.5", linewidth=0.3)
+        axes.set_title(title, fontsize=9)
+        for axis, count, room in ((axes.xaxis, heads, width / 0.2), (axes.yaxis, blocks, height / 0.2)):
+            shown = np.arange(0, count, _every(count, room))
+            axis.set_ticks(shown + 0.5, shown, fontsize=7)
+        axes.invert_yaxis()
+        figure.colorbar(cells, ax=axes).ax.tick_params(labelsize=7)
+    figure.suptitle(f"{plain(report.data)}, split {plain(report.split)}, {plural(report.num_texts, 'text')}", fontsize=10)
+    figure.supxlabel("head", fontsize=9)
+    figure.supylabel("block", fontsize=9)
     return figure
 
 

@@ -117,7 +117,7 @@ def test_the_pruned_model_is_the_masked_model(
 
 def report_of(importances: list[list[float]]) -> HeadReport:
     scores = [
-        HeadScore(block, head, 0.5, 0.0, importance)
+        HeadScore(block, head, 0.5, 0.0, importance, {})
         for block, of_block in enumerate(importances)
         for head, importance in enumerate(of_block)
     ]

@@ -30,12 +30,20 @@ def test_a_table_and_a_plot(mha: Mha, blocks: str, tmp_path: Path) -> None:
     assert heading is not None
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.lines if line.startswith("│")]
     assert [row[:2] for row in rows] == [["0", "0"], ["0", "1"], ["0", "2"], ["1", "0"], ["1", "1"]]
-    for _, _, without, lost, importance in rows:
+    for _, _, without, lost, importance, looks_at in rows:
         assert float(lost) == pytest.approx(float(heading[1]) - float(without.rstrip("%")), abs=0.011)
         assert float(importance) > 0
+        assert re.fullmatch(r"(first|previous|itself|next|last) \d+%", looks_at)
     drawn = (tmp_path / "heads.svg").read_text()
     assert xml.etree.ElementTree.fromstring(drawn).tag.endswith("svg")
-    for label in ("0.2", "1.1", "mine.tsv", "split test, 7 texts"):
+    for label in (
+        "weight on previous, %",
+        "weight on others, %",
+        "accuracy lost without it, points",
+        "mine.tsv, split test, 7 texts",
+        "head",
+        "block",
+    ):
         assert f"<!-- {label} -->" in drawn
 
 
@@ -48,7 +56,7 @@ def test_pruned_without_retraining(mha: Mha, blocks: str, tmp_path: Path) -> Non
     assert said.keys() == {"data", "split", "num_texts", "accuracy", "heads", "pruning"}
     assert [(score["block"], score["head"]) for score in said["heads"]] == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
     assert {frozenset(score) for score in said["heads"]} == {
-        frozenset({"block", "head", "accuracy_without", "accuracy_fall", "importance"})
+        frozenset({"block", "head", "accuracy_without", "accuracy_fall", "importance", "looks_at"})
     }
     pruning = said["pruning"]
     before_and_after = {f"{what}_{when}" for what in ("accuracy", "num_weights") for when in ("before", "after")}

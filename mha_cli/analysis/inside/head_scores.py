@@ -1,4 +1,4 @@
-"""How much each attention head matters, by silencing it and by its gradient.
+"""How much each attention head matters, by silencing it and by its gradient, and where it looks.
 
 Axes: B batch, H heads.
 """
@@ -22,6 +22,7 @@ from mha_cli.data.preparation import LabelledTexts
 from mha_cli.model.classifier import after_embedding, linear_logits_of, to_model
 from mha_cli.model.outputs import compile_forward, cross_entropy, predict_probabilities
 from mha_cli.runtime.forward import finite
+from mha_cli.runtime.head_targets import TARGETS, head_targets
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
 from mha_cli.runtime.probabilities import named
 from mha_cli.system.callbacks import SILENT, Callbacks
@@ -37,6 +38,7 @@ class HeadScore:
         accuracy_without: accuracy of the model with this head silenced, in [0, 1].
         accuracy_fall: accuracy with all heads minus ``accuracy_without``, in [-1, 1].
         importance: mean absolute gradient of a text's loss by the number that multiplies the head's output, in nats.
+        looks_at: mean share of the head's attention weight on each of ``TARGETS``, in [0, 1].
     """
 
     block: int
@@ -44,6 +46,7 @@ class HeadScore:
     accuracy_without: float
     accuracy_fall: float
     importance: float
+    looks_at: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class HeadReport:
 def score_heads(
     checkpoint: Checkpoint, labelled: LabelledTexts, max_texts: int | None = None, callbacks: Callbacks = SILENT
 ) -> tuple[HeadReport, EncodedTexts]:
-    """How much each head matters, by silencing it and by its gradient, and the texts of the measurement: ``max_texts`` random ones, or all.
+    """How much each head matters and where it looks, and the texts of the measurement: ``max_texts`` random ones, or all.
 
     Source: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", sections 3.2 and 4.1 (eq. 2).
     """
@@ -78,13 +81,15 @@ def score_heads(
     with_gradient = dataclasses.replace(checkpoint.memory_estimate, gradient=True)
     with named(checkpoint):
         importance = list(map(finite, gradient_importance(model, masks, texts, with_gradient)))
+    looks_at = head_targets(checkpoint, texts.for_encoder)
     heads = []
     for block, count in enumerate(counts):
         for head in range(count):
             callbacks.log(f"silencing head {head} of block {block}")
             masks[block].assign(tf.one_hot(head, count, on_value=0.0, off_value=1.0))
             without = accuracy()
-            heads.append(HeadScore(block, head, without, with_all - without, float(importance[block][head])))
+            shares = dict(zip(TARGETS, looks_at[block][head].tolist(), strict=True))
+            heads.append(HeadScore(block, head, without, with_all - without, float(importance[block][head]), shares))
         masks[block].assign(tf.ones(count))
     return HeadReport(labelled.data, labelled.split, len(texts), with_all, heads), texts
 
