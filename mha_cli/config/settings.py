@@ -282,7 +282,9 @@ class TrainingConfig(Settings):
         "none", description="Devices that share a batch: one, all GPUs of the machine, several workers, or the most there are (auto)."
     )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto", description="Type of matrix products in training; auto is bfloat16 if the processor has it and heads are at least 128 wide."
+        "auto",
+        description="Type of matrix products in training; auto is bfloat16 if the processor has it and heads are at least 128 wide or the "
+        "encoder is a pretrained one.",
     )
     optimizer: Literal["adamw", "adam", "rmsprop"] = Field(
         "adamw", description="Update rule with Keras's default coefficients; embedding rows that a step does not use stay as they are."

@@ -21,7 +21,8 @@ def choose_precision(config: Config) -> str:
     """``float32`` or ``bfloat16``, as the config says; for ``auto`` the faster one on this machine."""
     if config.training.precision != "auto":
         return config.training.precision
-    return "bfloat16" if config.model.head_key_dim >= WIDE and bfloat16_features() else "float32"
+    gains = config.model.pretrained or config.model.head_key_dim >= WIDE  # a pretrained encoder has wide layers beside narrow heads
+    return "bfloat16" if gains and bfloat16_features() else "float32"
 
 
 @contextmanager

@@ -53,6 +53,13 @@ def test_the_choice(
     assert choose_precision(with_settings(tiny_config, key_dim=key_dim, precision=setting)) == chosen
 
 
+def test_a_pretrained_encoder_gains(tiny_config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cpuinfo").write_text(FLAGS.format("avx512_bf16"))
+    monkeypatch.setattr(processor, "CPU_INFO", tmp_path / "cpuinfo")
+    pretrained = tiny_config.model_copy(update={"model": tiny_config.model.model_copy(update={"pretrained": "encoder"})})
+    assert choose_precision(pretrained) == "bfloat16"
+
+
 # The batches
 
 
