@@ -35,7 +35,7 @@ def test_the_commands_of_the_chapter_print_what_it_shows(tmp_path: Path, monkeyp
     (shown,) = (line for line in printed if "--head 2" in line)
     assert fits(printed[shown], text_block("attention.md", shown))
     (table,) = (output for line, output in printed.items() if line.startswith("mha heads"))
-    looks_at = {tuple(map(int, row[:2])): (row[2], int(row[3])) for row in re.findall(r"(\d+) +│ (\d+) .*│ (\w+) (\d+)% +│", table)}
+    looks_at = {tuple(map(int, row[:2])): (row[2], int(row[3])) for row in re.findall(r"(\d+) +│ (\d+) .*│ +(\w+) (\d+)% +│", table)}
     assert len(looks_at) == 72
     assert looks_at[0, 2] == ("previous", 100)
     assert looks_at[1, 8][0] == "next"
