@@ -28,6 +28,7 @@ MAX_COLUMNS = 4
 MAX_WIDTH = 24.0  # inches of a picture of many heads or of a long text, so that it still opens
 MAX_HEIGHT = 120.0  # inches, likewise
 SHOWN_CHARACTERS = 30  # characters of a name that a figure has room for
+SHADES = 20  # of a map: with few, its scale is drawn as shapes, as a page needs them, and not as a picture
 
 
 def shuffle_figure(results: list[ShuffleResult]) -> Figure:
@@ -98,6 +99,8 @@ def attention_figure(view: AttentionView, block: int, head: int | None) -> Figur
 
 def heads_figure(report: HeadReport) -> Figure:
     """Maps of blocks by heads: where each head looks, the accuracy lost without it, and its gradient importance."""
+    from matplotlib import colormaps
+
     blocks, heads = (1 + max(getattr(score, number) for score in report.heads) for number in ("block", "head"))
     width, height = min(2.2 + 0.12 * heads, MAX_WIDTH / 2), min(1.0 + 0.2 * blocks, MAX_HEIGHT / 4)
     figure, grid = new_figure(2 * width + 0.4, 4 * height + 0.6, 4, 2)
@@ -112,7 +115,8 @@ def heads_figure(report: HeadReport) -> Figure:
     for axes, (title, values, colours, least, largest) in zip(grid, panels, strict=True):
         of_heads = np.full((blocks, heads), np.nan)  # blocks can have fewer heads
         of_heads[[score.block for score in report.heads], [score.head for score in report.heads]] = values
-        cells = axes.pcolormesh(of_heads, cmap=colours, vmin=least, vmax=largest, edgecolors="0.5", linewidth=0.3)
+        shades = colormaps[colours].resampled(SHADES)
+        cells = axes.pcolormesh(of_heads, cmap=shades, vmin=least, vmax=largest, edgecolors="0.5", linewidth=0.3)
         axes.set_title(title, fontsize=9)
         for axis, count, room in ((axes.xaxis, heads, width / 0.2), (axes.yaxis, blocks, height / 0.2)):
             shown = np.arange(0, count, _every(count, room))

@@ -14,8 +14,6 @@ import tables
 import text_peers
 import texts
 
-from tests.pretrained.tiny import tiny_folder
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
@@ -72,9 +70,12 @@ def test_every_system_learns_from_every_draw() -> None:
     assert texts.jobs(["nbsvm"], [0, 1], is_drawn=True) == [("nbsvm", 0), ("nbsvm", 1)]
 
 
+@pytest.mark.extras
 def test_features_are_those_of_each_text_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("transformers", exc_type=ImportError)
     from encoder_peers import Encoder
+
+    from tests.pretrained.tiny import tiny_folder
 
     monkeypatch.setenv("MHA_MINILM", str(tiny_folder(tmp_path / "encoder", "bert")))
     encoder, lines = Encoder(), [text for text, _ in ASKED]
