@@ -21,7 +21,7 @@ from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
 from mha_cli.checkpoint.runs import checkpoint_in
 from mha_cli.config.parameters import num_outputs
 from mha_cli.data.corpus import EncodedTexts
-from mha_cli.data.preparation import labelled_texts
+from mha_cli.data.scored_texts import labelled_texts
 
 Floats = npt.NDArray[np.float32]
 

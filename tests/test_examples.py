@@ -3,8 +3,6 @@
 The examples of a page run in its order, in one folder with the files that the pages speak of.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import gzip
@@ -16,10 +14,11 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from signal import SIGTERM
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.request import urlopen
 
 import numpy as np
@@ -32,17 +31,13 @@ from mha_cli.cli import data
 from mha_cli.config import loading
 from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml, load_config
 from mha_cli.config.recipes import find_config, recipe_names
+from mha_cli.config.settings import Config
 from mha_cli.data.new_config import LEAST_TO_PART
 from mha_cli.python import api
 from mha_cli.runtime.classifier import Classifier
 from tests.cli.command import TIMEOUT, Result, environment, fork, run_here, run_mha, step_by_step
 from tests.cli.conftest import here, once
 from tests.documentation import GROUP, ROOT, Example, examples, fits, mha_commands, words_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from mha_cli.config.settings import Config
 
 EXAMPLES = examples()
 LINES = {example.code: example.place for shown in EXAMPLES.values() for example in shown if example.language == "sh"}

@@ -17,7 +17,7 @@ from sklearn.metrics import f1_score
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.intervals import bootstrap, interval, wilson_interval
-from mha_cli.data.preparation import LabelledTexts
+from mha_cli.data.scored_texts import LabelledTexts
 from mha_cli.errors import MhaError
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
 from mha_cli.runtime.probabilities import Scorer

@@ -16,7 +16,7 @@ from sklearn import metrics
 from mha_cli.analysis.thresholds import Labels, Measure, ThresholdScore, find_thresholds, score_thresholds
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.intervals import wilson_interval
-from mha_cli.data.preparation import LabelledTexts
+from mha_cli.data.scored_texts import LabelledTexts
 from mha_cli.runtime.metrics import Floats, calibration_error, mean_loss_and_accuracy
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.system.callbacks import SILENT, Callbacks

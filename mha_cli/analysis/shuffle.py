@@ -17,7 +17,8 @@ import numpy.typing as npt
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
 from mha_cli.checkpoint.runs import refuse_used, run_directory
 from mha_cli.data.corpus import EncodedTexts
-from mha_cli.data.preparation import LabelledTexts, PreparedData, labelled_texts, word_order_split
+from mha_cli.data.preparation import PreparedData
+from mha_cli.data.scored_texts import LabelledTexts, labelled_texts, word_order_split
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.system.callbacks import SILENT, Callbacks
 

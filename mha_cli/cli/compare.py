@@ -36,7 +36,7 @@ def compare(
     Without --data, these are the test texts of the first model, if it is a run of your own.
     """
     prepare_to_compute()
-    from mha_cli.data.preparation import same_texts
+    from mha_cli.data.scored_texts import same_texts
     from mha_cli.plots.figures import comparison_figure
 
     paths = [checkpoint_in(path) for path in checkpoints]

@@ -51,7 +51,7 @@ def evaluate(
     prepare_to_compute()
 
     from mha_cli.checkpoint.file import write_checkpoint
-    from mha_cli.data.preparation import labelled_texts
+    from mha_cli.data.scored_texts import labelled_texts
 
     model, path = load_checkpoint(checkpoint)
     if output is not None:

@@ -40,7 +40,7 @@ def export(
     Its answers are compared with the checkpoint's before it appears. With --data, both accuracies are printed.
     """
     given.refuse_without_data()
-    from mha_cli.data.preparation import labelled_texts
+    from mha_cli.data.scored_texts import labelled_texts
     from mha_cli.export.formats import export_checkpoint, known_format
 
     refuse_output("--output", output, new=True)

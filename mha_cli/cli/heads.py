@@ -43,7 +43,7 @@ def heads(
     if prune is None:
         options.goes_with("--prune", retrain=retrain)
     from mha_cli.cli import render_inspection
-    from mha_cli.data.preparation import labelled_texts
+    from mha_cli.data.scored_texts import labelled_texts
     from mha_cli.plots.figures import heads_figure
 
     refuse_output("--output", output, new=True)

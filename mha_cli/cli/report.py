@@ -38,7 +38,7 @@ def report(
 
     The page is one file and loads nothing.
     """
-    from mha_cli.data.preparation import labelled_texts, word_order_split
+    from mha_cli.data.scored_texts import labelled_texts, word_order_split
 
     model, path = load_checkpoint(checkpoint)
     history = read_history(path)

@@ -46,7 +46,8 @@ def shuffle_test(
     """
     if config is None:
         prepare_to_compute()
-    from mha_cli.data.preparation import labelled_texts, prepare, refuse_unreadable, word_order_split
+    from mha_cli.data.preparation import prepare
+    from mha_cli.data.scored_texts import labelled_texts, refuse_unreadable, word_order_split
     from mha_cli.plots.figures import shuffle_figure
 
     paths = [checkpoint_in(path) for path in checkpoints or []]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections.abc import Sequence
 
 from mha_cli.data.labelled_text import LabelledText, place_of
-from mha_cli.errors import MhaError, printable
+from mha_cli.errors import MhaError, listed, printable
 from mha_cli.records.objects import without_surrogates
 from mha_cli.text.patterns import all_latin, unformatted
 
+NAMED_CLASSES = 5  # classes that a message names
 LEAVE_OUT = "give every text a class, or leave the row out"
 ONE_VALUE = "give every text a class: a string, a whole number, true or false"
 ONE_CLASS = "give every text one class: several labels per text are not supported"
@@ -72,3 +74,10 @@ def name_of(label: str) -> str:
     if whole := _WHOLE.fullmatch(name):
         return whole[1]
     return _TRUTH.get(name.lower(), name)
+
+
+def refuse_other_classes(name: str, classes: Sequence[str], other: str, others: Sequence[str]) -> None:
+    """Refuse a model whose classes are not those of another model, or of the texts."""
+    if odd := sorted(set(classes) ^ set(others)):
+        names = listed([printable(one) for one in odd], NAMED_CLASSES)
+        raise MhaError(f"{name}: has other classes than {other}: {names}", "take models of the same classes")

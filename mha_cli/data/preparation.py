@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, compress
 from pathlib import Path
@@ -13,24 +12,21 @@ import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
 from mha_cli.checkpoint.runs import checkpoint_in
-from mha_cli.config.settings import Config, FilesData, SampleData, TfdsData
-from mha_cli.data.batches import Rows
-from mha_cli.data.corpus import Corpus, EncodedTexts, counted, encode_labelled, encode_texts, join_texts, of_known_classes
+from mha_cli.config.settings import Config
+from mha_cli.data.corpus import Corpus, EncodedTexts, counted, encode_texts, join_texts
 from mha_cli.data.decisions import decide, in_words
 from mha_cli.data.files import FileTexts
 from mha_cli.data.in_memory import MemoryTexts
-from mha_cli.data.labelled_text import LabelledText, TextSource
+from mha_cli.data.labelled_text import TextSource
+from mha_cli.data.labels import NAMED_CLASSES, refuse_other_classes
 from mha_cli.data.made_texts import made_texts
-from mha_cli.data.sources import DataSection, open_source, with_columns
+from mha_cli.data.sources import open_source, with_columns
 from mha_cli.errors import MhaError, listed, plural, printable, shown_path
 from mha_cli.pretrained.folder import PretrainedEncoder, read_pretrained, with_pretrained
 from mha_cli.pretrained.vectors import VECTOR_FORMATS, WordVectors, read_vectors
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.text.encoding import TextPipeline
-from mha_cli.text.vocabulary import FOREIGN, Vocabulary, doubt_of_unknown
-
-NAMED_CLASSES = 5
-"""Classes that a note names."""
+from mha_cli.text.vocabulary import Vocabulary
 
 MOST_KNOWN = 0.1
 """Share of the validation part that may be among the texts learnt from without a note."""
@@ -93,7 +89,7 @@ def prepare(config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryText
     pieces = None if pretrained is None else pretrained.piece_tokenizer(config.text)
     corpus = Corpus(texts, config.text, source.class_names, where, config.data.validation == "names", pieces)
     if teacher:
-        _refuse_other_classes(f"training.teacher: {teacher.name}", teacher.class_names, where, corpus.class_names)
+        refuse_other_classes(f"training.teacher: {teacher.name}", teacher.class_names, where, corpus.class_names)
     for warning in _data_warnings(corpus, source):
         callbacks.note(warning)
 
@@ -115,7 +111,7 @@ def prepare(config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryText
     if num_known > MOST_KNOWN * len(validation):
         shared = f"texts that are also in the training part: {num_known:,} of {len(validation):,}"
         callbacks.note(f"{part}; {shared}; its figures are optimistic for other texts")
-    if warning := _doubt(validation, vocabulary, "give more texts, or raise text.vocabulary_size"):
+    if warning := validation.doubt(vocabulary, "give more texts, or raise text.vocabulary_size"):
         callbacks.note(f"{part}: {warning}")
 
     def more() -> Iterator[str]:
@@ -135,12 +131,6 @@ def prepare(config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryText
         teaches = teacher, encode_texts(chain(labelled, more()), teacher.text_pipeline())
     targets, names = one_hot(train.labels, len(corpus.class_names)), corpus.class_names
     return PreparedData(config, train, targets, validation, vocabulary, names, encoded, 0, teaches, pretrained, vectors)
-
-
-def _refuse_other_classes(name: str, classes: Sequence[str], other: str, others: Sequence[str]) -> None:
-    if odd := sorted(set(classes) ^ set(others)):
-        names = listed([printable(one) for one in odd], NAMED_CLASSES)
-        raise MhaError(f"{name}: has other classes than {other}: {names}", "take models of the same classes")
 
 
 def _data_warnings(corpus: Corpus, source: TextSource) -> Iterator[str]:
@@ -163,141 +153,8 @@ def _data_warnings(corpus: Corpus, source: TextSource) -> Iterator[str]:
         yield f"{source.name}: {classes} a single text, which is used for training only: {listed(single, NAMED_CLASSES)}"
 
 
-def _doubt(texts: EncodedTexts, vocabulary: Vocabulary, way_out: str = FOREIGN) -> str:
-    return doubt_of_unknown(texts.num_unknown, len(texts.tokens) - texts.count(vocabulary.mark_ids), way_out)
-
-
-def _learnt(checkpoint: Checkpoint, data: DataSection) -> str:
-    if data != checkpoint.config.data:
-        known = "if the model was trained on these texts, it has learnt from this part in the end (training.refit_linear)"
-        return f"{known}, and the figures are optimistic"
-    accuracy = checkpoint.metrics.get("validation_accuracy")
-    before = f"; before, the accuracy was {accuracy:.2%}" if isinstance(accuracy, float) else ""
-    return f"the model has learnt from it since (training.refit_linear), so these figures are optimistic{before}"
-
-
-def _names_learnt_files(checkpoint: Checkpoint, data: DataSection, split: str) -> bool:
-    """Whether a split has files with the names of files that the model was trained on."""
-    trained = checkpoint.config.data
-    if not (isinstance(trained, FilesData) and isinstance(data, FilesData)):
-        return False
-    alike = (data.train_paths, data.test_share, data.validation) == (trained.train_paths, trained.test_share, trained.validation)
-    if split == "test" and not data.test_paths and alike:
-        return False  # the part that was left out
-    scored = data.test_paths if split == "test" and data.test_paths else data.train_paths
-    return not set(map(os.path.abspath, scored)).isdisjoint(map(os.path.abspath, trained.train_paths))
-
-
 def one_hot(labels: npt.NDArray[np.int32], num_classes: int) -> npt.NDArray[np.float32]:
     """(N, C): 1 for the class of the label and 0 for the others."""
     targets = np.zeros((len(labels), num_classes), np.float32)
     targets[np.arange(len(labels)), labels] = 1.0
     return targets
-
-
-@dataclass(frozen=True)
-class LabelledTexts:
-    """A split of a data source as a model reads it.
-
-    Args:
-        data: source in words.
-        rows: rows in the training split, from 0, if the texts are the validation part; None for a whole split.
-        caveat: why figures on these texts are optimistic; empty for no reason.
-    """
-
-    data: str
-    split: str
-    texts: EncodedTexts
-    rows: Rows | None = None
-    caveat: str = ""
-
-
-def labelled_texts(
-    checkpoint: Checkpoint, data: DataSection, split: str | None = None, callbacks: Callbacks = SILENT, *, unseen: bool = False
-) -> LabelledTexts:
-    """Read a split of a data source, by default its test split, for a checkpoint's model.
-
-    The split ``validation`` is the part held out in training; ``unseen`` refuses it if the model has learnt from it.
-    """
-    data = with_columns(data, callbacks.note)
-    source = open_source(data, callbacks.log, by_options=True)
-    config, rows, caveat = checkpoint.config, None, ""
-    if split == "validation" and split not in source.splits:
-        if config.learns_from_validation and unseen:
-            part = f"{source.name}, validation part: the model has learnt from it in the end (training.refit_linear)"
-            raise MhaError(part, "choose on texts that it has not learnt from: --split test, or --data FILE")
-        texts = of_known_classes(source.read(source.splits[0]), checkpoint.class_names)
-        pieces = checkpoint.text_pipeline().pieces
-        corpus = Corpus(texts, config.text, checkpoint.class_names, source.name, data.validation == "names", pieces)
-        _, rows = corpus.split(data.validation_share, config.seed)
-        encoded = corpus.encode(rows, checkpoint.vocabulary, config.text)
-        if config.learns_from_validation:
-            caveat = f"{source.name}, validation part: {_learnt(checkpoint, data)}"
-    else:
-        split = split or default_split(data)
-        texts = of_known_classes(source.read(split), checkpoint.class_names)
-        texts = counted(texts, f"{source.name}, split {split}", callbacks.log)
-        encoded = encode_labelled(texts, checkpoint.text_pipeline(), checkpoint.class_names, f"{source.name}, split {split}")
-        if _names_learnt_files(checkpoint, data, split):
-            known = "the model was trained on a file of that name"
-            caveat = f"{source.name}, split {split}: {known}; if these are the same texts, the figures are optimistic"
-    checkpoint.memory_estimate.refuse_too_long(int(encoded.longest_readings.max(initial=0)))
-    if caveat:
-        callbacks.note(caveat)
-    if warning := _doubt(encoded, checkpoint.vocabulary):
-        callbacks.note(f"{source.name}, split {split}: {warning}")
-    return LabelledTexts(source.name, split, encoded, rows, caveat)
-
-
-def located_texts(data: DataSection, labelled: LabelledTexts, numbers: Sequence[int]) -> list[LabelledText]:
-    """Some of the labelled texts, by their numbers from 0; the source is read once more."""
-    source = open_source(data, by_options=True)
-    if labelled.rows is None:
-        return located_at(source, labelled.split, numbers)
-    return located_at(source, source.splits[0], labelled.rows[list(numbers)].tolist())
-
-
-def located_at(source: TextSource, split: str, rows: Sequence[int]) -> list[LabelledText]:
-    """The texts of these numbers in a split, from 0."""
-    wanted = set(rows)
-    found = {row: one for row, one in enumerate(source.read(split)) if row in wanted}
-    if len(found) < len(wanted):
-        raise MhaError(f"{source.name}: has become shorter since it was read", "start again, and leave the data alone meanwhile")
-    return [found[row] for row in rows]
-
-
-def same_texts(
-    checkpoints: Sequence[Checkpoint], data: DataSection, split: str | None = None, callbacks: Callbacks = SILENT
-) -> list[LabelledTexts]:
-    """Read the same split for several models, once for all with the same text settings and vocabulary; see ``labelled_texts``."""
-    first, read = checkpoints[0], dict[object, LabelledTexts]()
-    for other in checkpoints:
-        _refuse_other_classes(other.name, other.class_names, first.name, first.class_names)
-        parts = [(one.config.data, one.config.seed, one.class_names) for one in (first, other)]
-        if split == "validation" and parts[0] != parts[1]:
-            raise MhaError(f"{other.name}: holds out other texts in training than {first.name}", "say with --split which to take")
-    found = []
-    for one in checkpoints:
-        key = (one.config.text, one.class_names, one.vocabulary.tokens, one.tokenizer, split == "validation" and one.name)
-        if key not in read:
-            read[key] = labelled_texts(one, data, split, callbacks, unseen=True)
-        one.memory_estimate.refuse_too_long(int(read[key].texts.longest_readings.max(initial=0)))
-        found.append(read[key])
-    return found
-
-
-def refuse_unreadable(data: DataSection, split: str | None) -> None:
-    """Read the first text of a split that is scored after a training, so that its errors come before the training."""
-    source, wanted = open_source(data), split or default_split(data)
-    if wanted != "validation":
-        next(iter(source.read(wanted)), None)
-
-
-def default_split(data: DataSection) -> str:
-    """The split that is scored when none is named."""
-    return data.test_split if isinstance(data, TfdsData) else "test"
-
-
-def word_order_split(data: DataSection) -> str | None:
-    """The split on which a model shows whether it reads word order; None for the default one."""
-    return "twins" if isinstance(data, SampleData) else None

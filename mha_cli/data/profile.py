@@ -17,7 +17,7 @@ from mha_cli.data.decisions import decide
 from mha_cli.data.files import FileTexts, labelled_columns, read_labelled
 from mha_cli.data.layout import Layout, find_layout
 from mha_cli.data.paths import matching_paths
-from mha_cli.data.preparation import default_split
+from mha_cli.data.scored_texts import default_split
 from mha_cli.data.sources import open_source, with_columns
 from mha_cli.errors import listed, shown_path
 from mha_cli.records.reader import USUAL, Dialect, StreamWarnings

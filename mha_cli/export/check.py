@@ -15,8 +15,8 @@ from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.parameters import encoder_length, input_names
 from mha_cli.config.settings import SampleData
 from mha_cli.data.batches import padded, scoring_batches
-from mha_cli.data.preparation import LabelledTexts
 from mha_cli.data.sample import SampleTexts
+from mha_cli.data.scored_texts import LabelledTexts
 from mha_cli.runtime.classifier import forward_of
 from mha_cli.runtime.probabilities import probabilities_of
 from mha_cli.system.callbacks import SILENT, Callbacks

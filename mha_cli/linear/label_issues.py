@@ -25,7 +25,8 @@ from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import Corpus, EncodedTexts, counted
 from mha_cli.data.decisions import decide
 from mha_cli.data.labelled_text import LabelledText
-from mha_cli.data.preparation import located_at, one_hot
+from mha_cli.data.preparation import one_hot
+from mha_cli.data.scored_texts import located_at
 from mha_cli.data.sources import open_source, with_columns
 from mha_cli.linear.features import ngrams_of, text_features
 from mha_cli.linear.one_vs_rest import FOLDS, Examples, cross_fitted

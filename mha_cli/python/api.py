@@ -78,7 +78,7 @@ def train(
 def evaluate(model: Classifier, texts: Sequence[str], labels: Sequence[object]) -> Evaluation:
     """Score a classifier on texts and the names of their classes, N each, as `mha evaluate` does."""
     from mha_cli.data.corpus import encode_labelled, of_known_classes
-    from mha_cli.data.preparation import LabelledTexts
+    from mha_cli.data.scored_texts import LabelledTexts
 
     given = MemoryTexts(texts, labels)
     encoded = encode_labelled(of_known_classes(given.read(), model.classes), model.encoder, model.classes, given.name)

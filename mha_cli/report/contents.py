@@ -14,7 +14,7 @@ from mha_cli.analysis.inside.head_scores import HeadReport, score_heads
 from mha_cli.analysis.shuffle import ShuffleResult, compare
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.labelled_text import LabelledText
-from mha_cli.data.preparation import LabelledTexts, located_texts
+from mha_cli.data.scored_texts import LabelledTexts, located_texts
 from mha_cli.data.sources import DataSection
 from mha_cli.errors import MhaError
 from mha_cli.runtime.inspection import explain

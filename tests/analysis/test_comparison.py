@@ -10,7 +10,7 @@ from mha_cli.analysis.comparison import Difference, Ids, ModelScore, accuracies_
 from mha_cli.analysis.evaluation import evaluate
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.settings import FilesData
-from mha_cli.data.preparation import same_texts
+from mha_cli.data.scored_texts import same_texts
 from mha_cli.errors import MhaError
 from mha_cli.text.vocabulary import Vocabulary
 from tests.checkpoints import WORDS, small_checkpoint

@@ -15,7 +15,7 @@ from mha_cli.analysis.evaluation import (
     quarters_of,
     top_3_accuracy,
 )
-from mha_cli.data.preparation import LabelledTexts
+from mha_cli.data.scored_texts import LabelledTexts
 from mha_cli.runtime.metrics import calibration_error
 from tests.checkpoints import small_checkpoint
 from tests.errors import error_of

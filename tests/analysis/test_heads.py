@@ -17,7 +17,8 @@ from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoin
 from mha_cli.config.loading import load_config
 from mha_cli.config.settings import SampleData
 from mha_cli.data.corpus import EncodedTexts
-from mha_cli.data.preparation import labelled_texts, prepare
+from mha_cli.data.preparation import prepare
+from mha_cli.data.scored_texts import labelled_texts
 from mha_cli.linear.fit import fit_linear_model
 from mha_cli.model.classifier import to_model
 from mha_cli.runtime.forward import class_probabilities

@@ -1,8 +1,8 @@
-from __future__ import annotations
-
 import csv
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import file_peers
 import harness
@@ -13,10 +13,6 @@ import pytest
 import tables
 import text_peers
 import texts
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 KINDS = {"where": "place", "who": "person", "when": "date"}
 LEARNT = [(f"{word} is the {noun}", kind) for word, kind in KINDS.items() for noun in ("station", "king", "feast", "end")]

@@ -1,13 +1,10 @@
 """A pretrained encoder from its folder to every command; encoders with random weights, since what they answer does not count."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import re
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 from unittest.mock import Mock
 
 import numpy as np
@@ -23,11 +20,8 @@ from mha_cli.runtime.classifier import forward_of
 from mha_cli.training.frozen import FrozenEncoder
 from mha_cli.training.run import run_epoch
 from mha_cli.training.trainer import Trainer
-from tests.cli.command import refusal, run_here, step_by_step
+from tests.cli.command import Mha, refusal, run_here, step_by_step
 from tests.pretrained.tiny import tiny_folder
-
-if TYPE_CHECKING:
-    from tests.cli.command import Mha
 
 ROWS = "".join(f"the film {number} was dreadful,bad\nthe film {number} was superb,good\n" for number in range(40))
 TRAIN = (

@@ -1,19 +1,14 @@
 """The heads of a real encoder look where docs/attention.md says."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.cli.command import run_here
 from tests.documentation import DOCS, fits, text_block
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HEADING = "## Heads of a pretrained encoder"
 RIVERS = [f"What river flows through {town} ?,LOC" for town in ("Rome", "Cairo", "London", "Vienna", "Prague", "Boston")]

@@ -1,12 +1,12 @@
 """Word vectors: every format with the same numbers, files that lie, and what a training makes of them."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import pickle
 import struct
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,10 +25,6 @@ from mha_cli.text.encoding import TextPipeline
 from mha_cli.text.vocabulary import Vocabulary
 from tests.cli.command import refusal, run_here
 from tests.errors import error_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 WORDS = ("The", "film", "a film", "café", "superb", "don't-know", "plot", "gorgeous", "ending")
 WIDTH = 7

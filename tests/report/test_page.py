@@ -9,7 +9,7 @@ import pytest
 
 from mha_cli.analysis.evaluation import ClassScore, Confusion
 from mha_cli.config.settings import SampleData
-from mha_cli.data.preparation import labelled_texts
+from mha_cli.data.scored_texts import labelled_texts
 from mha_cli.report.contents import Mistake, Report, report
 
 pytest.importorskip("jinja2")

@@ -1,8 +1,6 @@
 """Learning from the winning positions only, against learning from all of them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 import numpy as np
@@ -10,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from mha_cli.config.settings import Config, ModelConfig
+from mha_cli.data.preparation import PreparedData
 from mha_cli.model.classifier import build_classifier
 from mha_cli.training import argmax_positions
 from mha_cli.training import trainer as trainer_module
@@ -17,9 +16,6 @@ from mha_cli.training.argmax_positions import training_output, winners_suffice
 from mha_cli.training.run import run_epoch
 from mha_cli.training.trainer import Trainer
 from tests.covering import pairwise
-
-if TYPE_CHECKING:
-    from mha_cli.data.preparation import PreparedData
 
 TOKEN_IDS = np.array([[7, 2, 1, 22, 5, 5, 3, 9, 12, 4], [11, 3, 0, 0, 0, 0, 0, 0, 0, 0], [0] * 10, [4, 9, 13, 2, 6, 8, 0, 0, 0, 0]])
 

@@ -1,10 +1,9 @@
 """Learning from a teacher and from texts without labels: the targets, the run, and a checkpoint that stands without them."""
 
-from __future__ import annotations
-
 import csv
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +12,7 @@ import pytest
 from mha_cli import load
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.config.loading import config_from_dict, load_config
+from mha_cli.config.settings import Config
 from mha_cli.data.corpus import Corpus
 from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.made_texts import MADE_PER_TEXT, made_texts
@@ -20,7 +20,7 @@ from mha_cli.data.preparation import PreparedData, prepare
 from mha_cli.errors import MhaError
 from mha_cli.linear.fit import cross_fit_linear_model, fit_linear_model, linear_logits, refit_linear_model
 from mha_cli.linear.stacking import fit_stack, probabilities_of
-from mha_cli.system.callbacks import SILENT, Callbacks
+from mha_cli.system.callbacks import SILENT, Callbacks, StepProgress
 from mha_cli.training.distillation import with_answers
 from mha_cli.training.distribution import Distribution
 from mha_cli.training.optimizers import learning_rate_schedule
@@ -28,12 +28,6 @@ from mha_cli.training.run import fit, fit_before_encoder
 from mha_cli.training.validation import Validation
 from tests.training.interruptions import assert_same_run, train
 from tests.training.numpy_trainer import NUM_TRAIN, NUM_UNLABELLED, NumpyTrainer, numpy_config
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mha_cli.config.settings import Config
-    from mha_cli.system.callbacks import StepProgress
 
 Floats = npt.NDArray[np.float32]
 

@@ -1,14 +1,13 @@
 """Two workers, or two devices, train the model that one trains; what ends one of them ends all, and they go on together."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import signal
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,19 +15,15 @@ import pytest
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.checkpoint.runs import CHECKPOINT
 from mha_cli.config.loading import config_from_dict, config_to_yaml
+from mha_cli.config.settings import Config
+from mha_cli.data.preparation import PreparedData
 from mha_cli.training.distribution import distributed
 from mha_cli.training.epoch import EpochInputs
 from tests.cli.command import TIMEOUT, start_module, start_training, wait_for_line
+from tests.cli.forks import Forked
 from tests.errors import error_of
 from tests.training.interruptions import assert_same_run
 from tests.training.workers import environments
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from mha_cli.config.settings import Config
-    from mha_cli.data.preparation import PreparedData
-    from tests.cli.forks import Forked
 
 LOST = "ended, or does not answer; see its own message, and start all again, with --resume where the run directory has a state"
 

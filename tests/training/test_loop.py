@@ -1,9 +1,8 @@
 """The training loop against Keras, NumPy and sums done by hand."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -17,6 +16,7 @@ from mha_cli.errors import EXIT_FAILURE
 from mha_cli.model.classifier import build_classifier
 from mha_cli.model.outputs import contrastive_loss, cross_entropy
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
+from mha_cli.system.callbacks import EpochRecord, StepProgress
 from mha_cli.training.epoch import EpochPosition, Pace
 from mha_cli.training.optimizers import LazyAdam, LazyRMSprop, build_optimizer, learning_rate_schedule
 from mha_cli.training.run import fit, run_epoch
@@ -24,11 +24,6 @@ from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
 from tests.errors import error_of
 from tests.training.numpy_trainer import NUM_TRAIN, STEPS, NumpyTrainer, numpy_config, numpy_data
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mha_cli.system.callbacks import EpochRecord, StepProgress
 
 Floats = npt.NDArray[np.float32]
 

@@ -18,7 +18,7 @@ import tensorflow as tf
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.batches import scoring_batches
 from mha_cli.data.corpus import EncodedTexts
-from mha_cli.data.preparation import LabelledTexts
+from mha_cli.data.scored_texts import LabelledTexts
 from mha_cli.model.classifier import after_embedding, linear_logits_of, to_model
 from mha_cli.model.outputs import compile_forward, cross_entropy, predict_probabilities
 from mha_cli.runtime.forward import finite
