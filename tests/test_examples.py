@@ -62,7 +62,7 @@ NOT_RUN = {
     "mha batch s3://": "needs an object store",
     "huggingface-cli download": "downloads an encoder",
     "mha train --config pretrained": "needs an encoder; tests/pretrained/test_commands.py trains with one",
-    "mha train --config text --set data.train=texts.csv --set model.vectors": "needs vectors; tests/pretrained/test_vectors.py has some",
+    "mha train --config text --set data.train=texts.csv": "needs vectors, or a teacher; tests/pretrained trains with both",
     'mha attention "What river flows': "needs a real encoder; tests/pretrained/test_real_heads.py",
     "mha heads runs/questions": "needs a real encoder; tests/pretrained/test_real_heads.py",
     "mha explain -i FILE": "has a placeholder",

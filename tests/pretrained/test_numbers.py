@@ -133,7 +133,7 @@ def test_pooling_equals_its_formula(pooling: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(pool(states[:1], np.zeros((1, 7), bool), "mean"), np.zeros((1, states.shape[2])))
 
 
-@pytest.mark.parametrize(("family", "pooling"), zip(FAMILIES, ("mean", "max", "first", "mean"), strict=True))
+@pytest.mark.parametrize(("family", "pooling"), [*zip(FAMILIES, ("mean", "max", "first", "mean"), strict=True)])
 def test_keras_and_openvino_equal_numpy(family: str, pooling: str, tmp_path: Path) -> None:
     checkpoint = tiny_checkpoint(tiny_folder(tmp_path, family), pooling=pooling)
     pieces = pieces_of(checkpoint, [13, 7, 2, 5])
