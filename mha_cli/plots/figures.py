@@ -28,7 +28,7 @@ MAX_COLUMNS = 4
 MAX_WIDTH = 24.0  # inches of a picture of many heads or of a long text, so that it still opens
 MAX_HEIGHT = 120.0  # inches, likewise
 SHOWN_CHARACTERS = 30  # characters of a name that a figure has room for
-SHADES = 20  # of a map: with few, its scale is drawn as shapes, as a page needs them, and not as a picture
+SHADES = 21  # of a map, with one for zero: with few, its scale is drawn as shapes, as a page needs them, and not as a picture
 
 
 def shuffle_figure(results: list[ShuffleResult]) -> Figure:
