@@ -179,6 +179,7 @@ def taught(folder: Path, **training: Any) -> Config:
     return config.model_copy(update={"text": text, "training": student, "seed": 5})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("trained_in_numpy")
 def test_the_targets_are_what_predict_says_of_written_and_of_made_texts(tmp_path: Path) -> None:
     config = taught(tmp_path)
@@ -196,6 +197,7 @@ def test_the_targets_are_what_predict_says_of_written_and_of_made_texts(tmp_path
     np.testing.assert_allclose(found.targets[len(kept) :], said[len(kept) :], atol=1e-5)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("trained_in_numpy")
 def test_a_run_that_was_interrupted_asks_its_teacher_once_and_ends_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mha_cli.training.computed_once.CHUNK", 64)
