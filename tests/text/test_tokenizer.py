@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 import regex
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mha_cli.config.settings import TextConfig
@@ -50,9 +50,10 @@ def test_no_token_is_empty_or_has_white_space(text: str, settings: TextConfig) -
 
 
 @given(any_text)
+@example("A\u200f\u0301")  # the accent joins its letter when the mark between them goes
 def test_no_letter_or_digit_is_lost(text: str) -> None:
-    text = unicodedata.normalize("NFC", text.replace("<", " "))
-    kept = "".join(tokens(text, lowercase=False, punctuation=False))
+    kept = unicodedata.normalize("NFD", "".join(tokens(text.replace("<", " "), lowercase=False, punctuation=False)))
+    text = unicodedata.normalize("NFD", text)  # in which an accent is no part of its letter
     assert [char for char in kept if char.isalnum()] == [char for char in text if char.isalnum()]
 
 
