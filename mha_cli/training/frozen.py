@@ -63,7 +63,7 @@ class FrozenEncoder:
         started = monotonic()
         shape = len(every), config.model.embed_dim
         self._known_ND = computed_once(lambda rows: self._features(every.subset(rows)), shape, path, "features", callbacks)
-        self._kernel_DU, self._bias_U = self._fit()
+        self._kernel_DU, self._bias_U = self._fit(data)
         self.seconds = monotonic() - started
 
     def logits(self, texts: EncodedTexts) -> Floats:
@@ -78,8 +78,7 @@ class FrozenEncoder:
 
     def refitted(self) -> FrozenEncoder:
         """The same, its last layer fitted with the validation part as well."""
-        self.data = self.data.with_validation()
-        self._kernel_DU, self._bias_U = self._fit()
+        self._kernel_DU, self._bias_U = self._fit(self.data.with_validation())
         return self
 
     def weights(self) -> dict[str, Floats]:
@@ -87,13 +86,13 @@ class FrozenEncoder:
         found = {weight.path: np.array(weight) for weight in self._model.weights}
         return found | {"classifier/kernel": self._kernel_DU, "classifier/bias": self._bias_U}
 
-    def _fit(self) -> tuple[Floats, Floats]:
+    def _fit(self, data: PreparedData) -> tuple[Floats, Floats]:
         """Kernel (D, U) and bias (U,) of the logistic regression, its strength chosen out of fold."""
         from sklearn.linear_model import LogisticRegression
         from sklearn.model_selection import cross_val_score
 
-        features_ND, labels = self._known_ND[: len(self.data.train)], self.data.train.labels
-        weights = loss_weights(self.config.training.class_weights, self.data.targets)
+        features_ND, labels = self._known_ND[: len(data.train)], data.train.labels
+        weights = loss_weights(self.config.training.class_weights, data.targets)
 
         def model(strength: float) -> Any:
             return LogisticRegression(C=strength, max_iter=1_000)
@@ -104,6 +103,6 @@ class FrozenEncoder:
             score = partial(cross_val_score, X=features_ND, y=labels, scoring="neg_log_loss", cv=folds, params={"sample_weight": weights})
             gains = {strength: score(model(strength)).mean() for strength in STRENGTHS}
         fitted = model(max(gains, key=gains.__getitem__)).fit(features_ND, labels, weights)
-        assert len(fitted.classes_) == len(self.data.class_names)
-        assert len(fitted.intercept_) == num_outputs(len(self.data.class_names))
+        assert len(fitted.classes_) == len(data.class_names)
+        assert len(fitted.intercept_) == num_outputs(len(data.class_names))
         return fitted.coef_.T.astype(np.float32), fitted.intercept_.astype(np.float32)
