@@ -114,21 +114,16 @@ def prepare(config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryText
     if warning := validation.doubt(vocabulary, "give more texts, or raise text.vocabulary_size"):
         callbacks.note(f"{part}: {warning}")
 
-    def more() -> Iterator[str]:
-        """Texts without labels: the source's and, for a run that teaches, made ones."""
-        yield from source.unlabelled() or ()
-        if teacher:
-            yield from made_texts([corpus.words(row) for row in train_rows], config.seed)
-
+    made = list(made_texts([corpus.words(row) for row in train_rows], config.seed)) if teacher else []
     encoded = teaches = None
     if unlabelled is not None and not config.reads_unlabelled:
         callbacks.note(f"{source.name}: nothing reads the texts without labels; see training.teacher and linear.ngram_embeddings")
     elif unlabelled is not None or teacher:
-        unlabelled = counted(more(), f"{source.name}, texts without labels", callbacks.log)
-        encoded = encode_texts(unlabelled, TextPipeline(config.text, vocabulary, pieces))
+        more = counted(chain(unlabelled or (), made), f"{source.name}, texts without labels", callbacks.log)
+        encoded = encode_texts(more, TextPipeline(config.text, vocabulary, pieces))
     if teacher:
         labelled = compress((one.text for one in source.read(split)), np.isin(np.arange(len(corpus)), train_rows))
-        teaches = teacher, encode_texts(chain(labelled, more()), teacher.text_pipeline())
+        teaches = teacher, encode_texts(chain(labelled, source.unlabelled() or (), made), teacher.text_pipeline())
     targets, names = one_hot(train.labels, len(corpus.class_names)), corpus.class_names
     return PreparedData(config, train, targets, validation, vocabulary, names, encoded, 0, teaches, pretrained, vectors)
 
