@@ -52,7 +52,7 @@ def score_peer(peer: str, seed: int | None, num_texts: int | None) -> dict[str, 
     splits = [] if num_texts is None else ["--train-split", f"train[:{num_texts}]", "--test-split", f"test[:{num_texts}]"]
     script = harness.script_command(Path(__file__).with_name("text_peers.py"), peer, "--seed", str(seed or 0), *splits)
     done = harness.run_command(script)
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(done.stdout.splitlines()[-1]) | {"peak_megabytes": done.peak_megabytes}
 
 
 def score_recipe(recipe: str, seed: int, num_texts: int | None, folder: Path) -> dict[str, Any]:
@@ -68,6 +68,7 @@ def score_recipe(recipe: str, seed: int, num_texts: int | None, folder: Path) ->
         "accuracy": json.loads(scored.stdout)["accuracy"],
         "parts": json.loads(taken_apart.stdout.splitlines()[-1]),
         "wall_seconds": trained.seconds,
+        "peak_megabytes": trained.peak_megabytes,
     }
 
 

@@ -143,8 +143,7 @@ def main() -> None:
     parser.add_argument("--config", type=Path, nargs="+", default=recipes, help="our recipes (configs/text.yaml)")
     arguments = parser.parse_args()
     recipes, path = [recipe.resolve() for recipe in arguments.config], arguments.results / RESULTS[arguments.part]
-    systems: list[str | Path] = [peer for peer in arguments.systems if peer != OURS]
-    systems += recipes if OURS in arguments.systems else []
+    systems: list[str | Path] = [*(peer for peer in arguments.systems if peer != OURS), *(recipes if OURS in arguments.systems else [])]
     there = sorted(file.name.removesuffix("_train.csv") for file in arguments.folder.glob("*_train.csv"))
     if missing := sorted(set(arguments.sets or []) - set(there)):
         parser.error(f"no {missing[0]}_train.csv in {arguments.folder}; there is {', '.join(there) or 'none'}")
