@@ -36,10 +36,10 @@ def contrastive_loss(features_BD: Any, targets_BC: Any) -> Any:
     Source: Khosla et al. 2020, "Supervised Contrastive Learning", eq. 2.
     """
     normalized_BD = tf.math.l2_normalize(tf.cast(features_BD, tf.float32), axis=1)
-    others_BB = 1.0 - tf.eye(tf.shape(normalized_BD)[0])
+    itself_BB = tf.eye(tf.shape(normalized_BD)[0])
     cosines_BB = tf.matmul(normalized_BD, normalized_BD, transpose_b=True)
-    log_shares_BB = tf.nn.log_softmax(cosines_BB / TEMPERATURE - 1e9 * (1.0 - others_BB))
-    alike_BB = others_BB * tf.matmul(targets_BC, targets_BC, transpose_b=True)
+    log_shares_BB = tf.nn.log_softmax(cosines_BB / TEMPERATURE - 1e9 * itself_BB)
+    alike_BB = (1.0 - itself_BB) * tf.matmul(targets_BC, targets_BC, transpose_b=True)
     return -tf.math.divide_no_nan(tf.reduce_sum(alike_BB * log_shares_BB, axis=1), tf.reduce_sum(alike_BB, axis=1))
 
 

@@ -25,8 +25,6 @@ TOKENIZER, WEIGHTS = "tokenizer.json", "model.safetensors"
 MAX_JSON_BYTES, MAX_WEIGHT_BYTES = 4_000_000, 1_200_000_000
 """Bytes of other JSON, headers of safetensors included, and of the weights that are read, in the type of the file: those of XLM-R."""
 
-MAX_NUMBER = 1e30  # sums of larger ones overflow
-
 LARGEST_WEIGHT = 65_504  # that float16 holds, in which a checkpoint keeps it
 
 DTYPES = {"F32": 4, "F16": 2, "BF16": 2}

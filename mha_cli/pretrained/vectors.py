@@ -19,12 +19,13 @@ import numpy.typing as npt
 from mha_cli.config.settings import TextConfig
 from mha_cli.errors import MhaError, need, plural, printable, shown_path
 from mha_cli.pretrained.families import Floats, unusable
-from mha_cli.pretrained.folder import DTYPES, MAX_NUMBER, MAX_WEIGHT_BYTES, TOKENIZER, WEIGHTS, open_file, open_tensors, read_json
+from mha_cli.pretrained.folder import DTYPES, MAX_WEIGHT_BYTES, TOKENIZER, WEIGHTS, open_file, open_tensors, read_json
 from mha_cli.text.pieces import ANEW, MAX_TOKENIZER_BYTES
 from mha_cli.text.tokenizer import make_tokenizer
 from mha_cli.text.vocabulary import MAX_TOKEN_LENGTH, SPECIAL_TOKENS, Vocabulary
 
 GZIP_MAGIC = b"\x1f\x8b"
+MAX_NUMBER = 1e30  # sums of larger ones overflow
 MAX_WIDTH, MAX_WORD_BYTES, MAX_LINE_BYTES = 4_096, 1_000, 1 << 18
 VECTOR_FORMATS = "mha reads .vec and .txt, word2vec's .bin, .npy beside a list of words, and model2vec's folder"
 WORD_STARTS = "▁Ġ"  # what begins a piece that begins a word
