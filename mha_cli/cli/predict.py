@@ -100,7 +100,7 @@ def predict(
     from mha_cli.runtime.classifier import Classifier
     from mha_cli.runtime.engine import Engine
     from mha_cli.runtime.stream import Answering, usual_workers
-    from mha_cli.text.vocabulary import doubt_of_unknown
+    from mha_cli.text.vocabulary import warning_of_unknown
 
     model, _ = load_checkpoint(checkpoint)
     choice.refuse_unknown(model.class_names)
@@ -140,7 +140,7 @@ def predict(
 
         answering.run(records, write_batch)
     remarks = [] if quiet else shown_warnings(warnings)
-    remarks.append(doubt_of_unknown(num_unknown, num_words))
+    remarks.append(warning_of_unknown(num_unknown, num_words))
     if num_withheld:
         withheld = f"no answer to {num_withheld:,} of {plural(num_texts, 'text')}: below the checkpoint's thresholds"
         remarks.append(f"{withheld}; --threshold 0 answers all")

@@ -1,4 +1,4 @@
-"""The surroundings of a command: streams that are closed or take few characters, and sizes that no terminal has."""
+"""The terminal of a command: streams that are closed or take few characters, and sizes that no terminal has."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from mha_cli.records.reader import StreamWarnings
 from mha_cli.text.encoding import TextPipeline, ids_of
 from mha_cli.text.pieces import PieceTokenizer
 from mha_cli.text.tokenizer import make_tokenizer
-from mha_cli.text.vocabulary import FOREIGN, PADDING_ID, UNKNOWN_ID, Vocabulary, doubt_of_unknown, kept_slices, most_frequent
+from mha_cli.text.vocabulary import FOREIGN, PADDING_ID, UNKNOWN_ID, Vocabulary, kept_slices, most_frequent, warning_of_unknown
 
 CHUNK_TOKENS = 1 << 20
 """Tokens that are looked at together."""
@@ -87,9 +87,9 @@ class EncodedTexts:
         starts = range(0, len(self.tokens), CHUNK_TOKENS)
         return sum(int(np.isin(ids_of(self.tokens[start : start + CHUNK_TOKENS]), list(ids)).sum()) for start in starts)
 
-    def doubt(self, vocabulary: Vocabulary, way_out: str = FOREIGN) -> str:
+    def warning(self, vocabulary: Vocabulary, way_out: str = FOREIGN) -> str:
         """A warning if many of the words are unknown, with what to do; else an empty string."""
-        return doubt_of_unknown(self.num_unknown, len(self.tokens) - self.count(vocabulary.mark_ids), way_out)
+        return warning_of_unknown(self.num_unknown, len(self.tokens) - self.count(vocabulary.mark_ids), way_out)
 
     def padded(self, rows: Rows, values: npt.NDArray[np.float32] | None = None, length: int = 1) -> npt.NDArray[Any]:
         """Tokens of some texts, or ``values`` of all tokens (P, …) there, as one array (B, L, …) padded with zeros; L ≥ ``length``."""

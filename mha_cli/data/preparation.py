@@ -111,7 +111,7 @@ def prepare(config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryText
     if num_known > MOST_KNOWN * len(validation):
         shared = f"texts that are also in the training part: {num_known:,} of {len(validation):,}"
         callbacks.note(f"{part}; {shared}; its figures are optimistic for other texts")
-    if warning := validation.doubt(vocabulary, "give more texts, or raise text.vocabulary_size"):
+    if warning := validation.warning(vocabulary, "give more texts, or raise text.vocabulary_size"):
         callbacks.note(f"{part}: {warning}")
 
     made = list(made_texts([corpus.words(row) for row in train_rows], config.seed)) if teacher else []

@@ -66,7 +66,7 @@ def labelled_texts(
     checkpoint.memory_estimate.refuse_too_long(int(encoded.longest_readings.max(initial=0)))
     if caveat:
         callbacks.note(caveat)
-    if warning := encoded.doubt(checkpoint.vocabulary):
+    if warning := encoded.warning(checkpoint.vocabulary):
         callbacks.note(f"{source.name}, split {split}: {warning}")
     return LabelledTexts(source.name, split, encoded, rows, caveat)
 

@@ -56,7 +56,7 @@ class Vocabulary:
         return list(map(self._ids.get, tokens, repeat(UNKNOWN_ID)))  # half the time of a loop
 
 
-def doubt_of_unknown(num_unknown: int, num_words: int, way_out: str = FOREIGN) -> str:
+def warning_of_unknown(num_unknown: int, num_words: int, way_out: str = FOREIGN) -> str:
     """A warning about texts whose words are mostly unknown; empty if they are not, or if there are too few of them.
 
     ``num_words`` leaves out punctuation marks, since a comma is the same in many languages.

@@ -1,11 +1,11 @@
 """The forward pass of a training step, in which the last block computes gradients only at the positions of the maximum.
 
-``GlobalMaxPooling1D`` hands the gradient of a feature to one position only, the winner, and dropout takes it from a share of the features.
+``GlobalMaxPooling1D`` hands the gradient of a feature to one position only, its argmax, and dropout takes it from a share of the features.
 A block's output at one position needs the keys and values of all positions, but only its own query. So the last block runs once over all
-positions without gradients, to find the winners, and once more over the winners with gradients. If a share w of the positions wins, a step
+positions without gradients, to find the argmax positions, and once more over these with gradients. If they are a share w of all, a step
 costs 1 + 3w forward passes of the block instead of 3; loss and gradients stay the same.
 
-Axes: B batch, L length, D model width, W winning positions.
+Axes: B batch, L length, D model width, W positions of the maximum.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from mha_cli.config.settings import ModelConfig
 from mha_cli.layers import TransformerEncoder
 from mha_cli.model.classifier import classify, encoder_blocks
 
-WINNERS_STEP = 8
+ARGMAX_STEP = 8
 """W is a multiple of it, so that few sizes occur: for bfloat16, oneDNN generates machine code for every size of a matrix."""
 
 
-def winners_suffice(model: ModelConfig, mean_length: float) -> bool:
+def argmax_suffices(model: ModelConfig, mean_length: float) -> bool:
     """Whether the last block may run twice, which it can only without dropout of its own, and gains by it.
 
-    Of L positions, at most as many win as dropout leaves features. If there are as many features as positions and each feature's winner is
-    drawn at random, a share of 1 - 1/e of the positions wins; at a share of two thirds nothing is gained.
+    Of L positions, at most as many are an argmax as dropout leaves features. If there are as many features as positions and each feature's
+    argmax is drawn at random, a share of 1 - 1/e of the positions wins; at a share of two thirds nothing is gained.
     """
     return (
         model.pooling == "max"
@@ -36,38 +36,38 @@ def winners_suffice(model: ModelConfig, mean_length: float) -> bool:
     )
 
 
-def training_output(model: keras.Model, embedded_BLD: Any, mask_BL: Any, winners_only: bool) -> tuple[Any, Any]:
+def training_output(model: keras.Model, embedded_BLD: Any, mask_BL: Any, argmax_only: bool) -> tuple[Any, Any]:
     """The output in training of a model without a linear model, and its pooled features before dropout, (B, D).
 
     The embeddings come with their mask, True at real positions.
 
     Args:
-        winners_only: whether the last block learns from the winning positions only.
+        argmax_only: whether the last block learns from the positions of the maximum only.
     """
     *earlier, last = encoder_blocks(model)
     x_BLD = embedded_BLD
     for block in earlier:
         x_BLD = block(x_BLD, mask=mask_BL, training=True)
     kept_BD = model.get_layer("dropout")(tf.ones_like(x_BLD[:, 0]), training=True)
-    if winners_only:
+    if argmax_only:
         encoded_BLD = tf.stop_gradient(last(tf.stop_gradient(x_BLD), mask=mask_BL))
-        winners_BW = winning_positions(encoded_BLD, mask_BL, kept_BD > 0, WINNERS_STEP)
-        encoded_BLD = encode_at(last, x_BLD, winners_BW, mask_BL)
-        mask_BL = tf.gather(mask_BL, winners_BW, batch_dims=1)
+        argmax_BW = argmax_positions_of(encoded_BLD, mask_BL, kept_BD > 0, ARGMAX_STEP)
+        encoded_BLD = encode_at(last, x_BLD, argmax_BW, mask_BL)
+        mask_BL = tf.gather(mask_BL, argmax_BW, batch_dims=1)
     else:
         encoded_BLD = last(x_BLD, mask=mask_BL, training=True)
     pooled_BD = model.get_layer("pooling")(encoded_BLD, mask=mask_BL)
     return classify(model, kept_BD * pooled_BD, None), pooled_BD
 
 
-def winning_positions(x_BLD: Any, mask_BL: Any, kept_BD: Any, multiple: int = 1) -> Any:
-    """The positions at which a feature is largest, int (B, W): every winner of every text, and others where a text has fewer than W.
+def argmax_positions_of(x_BLD: Any, mask_BL: Any, kept_BD: Any, multiple: int = 1) -> Any:
+    """The positions at which a feature is largest, int (B, W): every argmax of every text, and others where a text has fewer than W.
 
     Args:
         x_BLD: features.
         mask_BL: bool, True at real positions; others never win.
-        kept_BD: bool, True at features whose winner counts.
-        multiple: divisor of W, which is the largest number of winners that a text has, rounded up to it, but at most L.
+        kept_BD: bool, True at features whose argmax counts.
+        multiple: divisor of W, which is the largest number of argmax positions that a text has, rounded up to it, but at most L.
     """
     largest_BD = tf.reduce_max(tf.where(mask_BL[:, :, None], x_BLD, x_BLD.dtype.min), axis=1)
     to_equal_BD = tf.where(kept_BD, largest_BD, float("nan"))  # which nothing equals

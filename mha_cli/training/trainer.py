@@ -20,7 +20,7 @@ from mha_cli.model.classifier import build_classifier, freeze_below, start_from,
 from mha_cli.model.outputs import compile_forward, contrastive_loss, cross_entropy, predict_outputs, predicted_classes
 from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import MemoryEstimate
-from mha_cli.training.argmax_positions import training_output, winners_suffice
+from mha_cli.training.argmax_positions import argmax_suffices, training_output
 from mha_cli.training.distribution import Distribution, digest_of
 from mha_cli.training.epoch import EpochInputs, EpochPosition, Pace
 from mha_cli.training.optimizers import LazyAdam, LazyRMSprop, build_optimizer, learning_rate_schedule
@@ -115,7 +115,7 @@ class Trainer:
 
     def _compile_train_step(self) -> Callable[..., Any]:
         model, embedding, optimizer, settings = self.model, self.model.get_layer("embedding"), self.optimizer, self.config.training
-        winners_only = winners_suffice(self.config.model, float(self.data.train.for_encoder.lengths.mean()))
+        argmax_only = argmax_suffices(self.config.model, float(self.data.train.for_encoder.lengths.mean()))
         shapes: tuple[list[int | None], ...] = ([None, len(self.data.class_names)], [None], [], [])  # the arguments after the tokens
         signature = [tf.TensorSpec(model.input_shape, tf.int32), *(tf.TensorSpec(shape, tf.float32) for shape in shapes)]
 
@@ -124,7 +124,7 @@ class Trainer:
             def gradients_of_part(tokens: Any, targets: Any, loss_weights: Any) -> list[Any]:
                 with tf.GradientTape() as tape, computing_in(model, self.precision):
                     embedded = embedding(tokens, training=True)
-                    probabilities, features = training_output(model, embedded, embedding.compute_mask(tokens), winners_only)
+                    probabilities, features = training_output(model, embedded, embedding.compute_mask(tokens), argmax_only)
                     losses = cross_entropy(probabilities, targets, settings.label_smoothing)
                     if settings.contrastive_weight:
                         losses += settings.contrastive_weight * contrastive_loss(features, targets)

@@ -1,4 +1,4 @@
-"""Learning from the winning positions only, against learning from all of them."""
+"""Learning from the positions of the maximum only, against learning from all of them."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from mha_cli.data.preparation import PreparedData
 from mha_cli.model.classifier import build_classifier
 from mha_cli.training import argmax_positions
 from mha_cli.training import trainer as trainer_module
-from mha_cli.training.argmax_positions import training_output, winners_suffice
+from mha_cli.training.argmax_positions import argmax_suffices, training_output
 from mha_cli.training.run import run_epoch
 from mha_cli.training.trainer import Trainer
 from tests.covering import pairwise
@@ -20,14 +20,14 @@ from tests.covering import pairwise
 TOKEN_IDS = np.array([[7, 2, 1, 22, 5, 5, 3, 9, 12, 4], [11, 3, 0, 0, 0, 0, 0, 0, 0, 0], [0] * 10, [4, 9, 13, 2, 6, 8, 0, 0, 0, 0]])
 
 
-def output_and_gradients(config: Config, winners_only: bool) -> list[np.ndarray]:
+def output_and_gradients(config: Config, argmax_only: bool) -> list[np.ndarray]:
     """Of a step without its update, the same chance in both."""
     keras.utils.set_random_seed(5)
     model = build_classifier(config, 23, 2)
     embedding = model.get_layer("embedding")
     with tf.GradientTape() as tape:
         embedded = embedding(TOKEN_IDS, training=True)
-        output, _ = training_output(model, embedded, tf.constant(TOKEN_IDS != 0), winners_only)
+        output, _ = training_output(model, embedded, tf.constant(TOKEN_IDS != 0), argmax_only)
         loss = tf.reduce_sum(tf.math.log(output) * [[1.0], [-0.5], [2.0], [-1.0]])
     gradients = tape.gradient(loss, [weight.value for weight in model.trainable_variables])
     return [np.array(output), *(np.array(tf.convert_to_tensor(gradient)) for gradient in gradients)]
@@ -43,7 +43,7 @@ def test_output_and_gradients_are_those_of_all_positions(
     sizes: dict[str, Any] = {"embed_dim": 6, "num_heads": 2, "key_dim": 6, "feed_forward_dim": 5}
     kind = {"attention_implementation": attention_implementation, "normalization": normalization, "num_blocks": num_blocks}
     config = Config(model=ModelConfig(**sizes, **kind, dropout=dropout, embedding_dropout=0.2))
-    results = [output_and_gradients(config, winners_only) for winners_only in (False, True)]
+    results = [output_and_gradients(config, argmax_only) for argmax_only in (False, True)]
     for ours, expected in zip(results[1], results[0], strict=True):
         np.testing.assert_allclose(ours, expected, atol=1e-5, rtol=1e-4)
 
@@ -56,26 +56,28 @@ def test_output_and_gradients_are_those_of_all_positions(
         ({"attention_dropout": 0.1}, 129, False),
     ],
 )
-def test_where_winners_suffice(settings: dict[str, Any], mean_length: float, suffice: bool) -> None:
+def test_where_argmax_suffices(settings: dict[str, Any], mean_length: float, suffice: bool) -> None:
     model = ModelConfig(**{"embed_dim": 256, "num_heads": 2, "dropout": 0.5, **settings})
-    assert winners_suffice(model, mean_length) == suffice
+    assert argmax_suffices(model, mean_length) == suffice
 
 
 @pytest.mark.exhaustive
-def test_a_trainer_learns_the_same_from_winners_only(tiny_config: Config, tiny_data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trainer_learns_the_same_from_the_argmax_only(
+    tiny_config: Config, tiny_data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = tiny_config.model_copy(update={"model": tiny_config.model.model_copy(update={"embed_dim": 4, "dropout": 0.5})})
     encoded: list[int] = []
-    positions_of = argmax_positions.winning_positions
+    positions_of = argmax_positions.argmax_positions_of
 
     def counted(*arguments: Any) -> Any:
         encoded.append(1)
         return positions_of(*arguments)
 
-    monkeypatch.setattr(argmax_positions, "winning_positions", counted)
+    monkeypatch.setattr(argmax_positions, "argmax_positions_of", counted)
     losses = []
     for suffices in (True, False):
         if not suffices:
-            monkeypatch.setattr(trainer_module, "winners_suffice", lambda *_: False)
+            monkeypatch.setattr(trainer_module, "argmax_suffices", lambda *_: False)
         trainer = Trainer(config, tiny_data)
         losses.append([run_epoch(trainer, epoch, lambda _: None).loss for epoch in (1, 2)])
         assert encoded == [1]  # traced once, and only by the first trainer
