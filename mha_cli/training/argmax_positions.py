@@ -15,7 +15,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from mha_cli.config.settings import ModelConfig
+from mha_cli.config.settings import Config
 from mha_cli.layers import TransformerEncoder
 from mha_cli.model.classifier import classify, encoder_blocks
 
@@ -23,15 +23,16 @@ ARGMAX_STEP = 8
 """W is a multiple of it, so that few sizes occur: for bfloat16, oneDNN generates machine code for every size of a matrix."""
 
 
-def argmax_suffices(model: ModelConfig, mean_length: float) -> bool:
-    """Whether the last block may run twice, which it can only without dropout of its own, and gains by it.
+def argmax_suffices(config: Config, mean_length: float) -> bool:
+    """Whether the last block may run twice, and gains by it; it may not with dropout of its own, or with a loss of dropped features.
 
     Of L positions, at most as many are an argmax as dropout leaves features. If there are as many features as positions and each feature's
     argmax is drawn at random, a share of 1 - 1/e of the positions wins; at a share of two thirds nothing is gained.
     """
+    model = config.model
     return (
         model.pooling == "max"
-        and not (model.attention_dropout or model.block_dropout)
+        and not (model.attention_dropout or model.block_dropout or config.training.contrastive_weight)
         and mean_length > model.embed_dim * (1.0 - model.dropout)
     )
 

@@ -115,7 +115,7 @@ class Trainer:
 
     def _compile_train_step(self) -> Callable[..., Any]:
         model, embedding, optimizer, settings = self.model, self.model.get_layer("embedding"), self.optimizer, self.config.training
-        argmax_only = argmax_suffices(self.config.model, float(self.data.train.for_encoder.lengths.mean()))
+        argmax_only = argmax_suffices(self.config, float(self.data.train.for_encoder.lengths.mean()))
         shapes: tuple[list[int | None], ...] = ([None, len(self.data.class_names)], [None], [], [])  # the arguments after the tokens
         signature = [tf.TensorSpec(model.input_shape, tf.int32), *(tf.TensorSpec(shape, tf.float32) for shape in shapes)]
 

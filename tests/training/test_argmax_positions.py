@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from mha_cli.config.settings import Config, ModelConfig
+from mha_cli.config.settings import Config, ModelConfig, TrainingConfig
 from mha_cli.data.preparation import PreparedData
 from mha_cli.model.classifier import build_classifier
 from mha_cli.training import argmax_positions
@@ -53,12 +53,14 @@ def test_output_and_gradients_are_those_of_all_positions(
     [
         ({}, 129, True),
         ({}, 128, False),  # as many positions as dropout leaves features
-        ({"attention_dropout": 0.1}, 129, False),
+        ({"model": {"attention_dropout": 0.1}}, 129, False),
+        ({"training": {"contrastive_weight": 1.0}}, 129, False),  # which compares dropped features as well
     ],
 )
 def test_where_argmax_suffices(settings: dict[str, Any], mean_length: float, suffice: bool) -> None:
-    model = ModelConfig(**{"embed_dim": 256, "num_heads": 2, "dropout": 0.5, **settings})
-    assert argmax_suffices(model, mean_length) == suffice
+    model = ModelConfig(**{"embed_dim": 256, "num_heads": 2, "dropout": 0.5, **settings.get("model", {})})
+    config = Config(model=model, training=TrainingConfig(**settings.get("training", {})))
+    assert argmax_suffices(config, mean_length) == suffice
 
 
 @pytest.mark.exhaustive
