@@ -101,8 +101,11 @@ def _validated(value: object, document: YamlDocument, override_keys: Sequence[tu
 
 def _config_error(error: ValidationError, document: YamlDocument, override_keys: Sequence[tuple[str, ...]]) -> MhaError:
     # Unknown keys first: a misspelt key also makes the right one missing, and it is the cause.
-    # Then the deepest: of the types that a setting may have, its fault is that of the one which was meant.
-    first = min(error.errors(), key=lambda item: (item["type"] != "extra_forbidden", -len(item["loc"])))
+    # Then the deepest: of the types that a setting may have, its fault is that of the one which was meant; a bound was of a right type.
+    bounds = ("greater", "less")
+    first = min(
+        error.errors(), key=lambda item: (item["type"] != "extra_forbidden", -len(item["loc"]), not item["type"].startswith(bounds))
+    )
     keys = tuple(map(str, first["loc"]))
     if keys[:1] == ("data",):
         keys = ("data", *keys[2:])  # pydantic puts the source's name between

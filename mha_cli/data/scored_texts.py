@@ -126,12 +126,13 @@ def word_order_split(data: DataSection) -> str | None:
 
 
 def _learnt(checkpoint: Checkpoint, data: DataSection) -> str:
+    setting = "training.refit_linear" if checkpoint.config.refits_linear else "training.refit_encoder"
     if data != checkpoint.config.data:
-        known = "if the model was trained on these texts, it has learnt from this part in the end (training.refit_linear)"
+        known = f"if the model was trained on these texts, it has learnt from this part in the end ({setting})"
         return f"{known}, and the figures are optimistic"
     accuracy = checkpoint.metrics.get("validation_accuracy")
     before = f"; before, the accuracy was {accuracy:.2%}" if isinstance(accuracy, float) else ""
-    return f"the model has learnt from it since (training.refit_linear), so these figures are optimistic{before}"
+    return f"the model has learnt from it since ({setting}), so these figures are optimistic{before}"
 
 
 def _names_learnt_files(checkpoint: Checkpoint, data: DataSection, split: str) -> bool:

@@ -179,6 +179,7 @@ def test_a_whole_section_as_an_override() -> None:
         ("training.seed=4", "--set training.seed is not a setting; did you mean seed?"),
         ("model.num_heads=[2, x]", "--set model.num_heads is 'x'; it should be a valid integer"),
         ("training.optimizer=sgd", "--set training.optimizer is 'sgd'; it should be 'adamw', 'adam' or 'rmsprop'"),
+        ("training.trainable_blocks=-1", "--set training.trainable_blocks is -1; it should be greater than or equal to 0"),
         ("training=fast", "--set training is 'fast', not a section of settings; write `key: value` lines below it"),
         ("data.source=files", f"x.yaml: {NO_DATA}"),
         ("seed.x=1", "--set seed.x: seed is not a section; write for example --set model.num_heads=4"),
