@@ -46,7 +46,7 @@ def labelled_texts(
     config, rows, caveat = checkpoint.config, None, ""
     if split == "validation" and split not in source.splits:
         if config.learns_from_validation and unseen:
-            part = f"{source.name}, validation part: the model has learnt from it in the end (training.refit_linear)"
+            part = f"{source.name}, validation part: the model has learnt from it in the end ({_refit(config)})"
             raise MhaError(part, "choose on texts that it has not learnt from: --split test, or --data FILE")
         texts = of_known_classes(source.read(source.splits[0]), checkpoint.class_names)
         pieces = checkpoint.text_pipeline().pieces
@@ -126,13 +126,18 @@ def word_order_split(data: DataSection) -> str | None:
 
 
 def _learnt(checkpoint: Checkpoint, data: DataSection) -> str:
-    setting = "training.refit_linear" if checkpoint.config.refits_linear else "training.refit_encoder"
+    setting = _refit(checkpoint.config)
     if data != checkpoint.config.data:
         known = f"if the model was trained on these texts, it has learnt from this part in the end ({setting})"
         return f"{known}, and the figures are optimistic"
     accuracy = checkpoint.metrics.get("validation_accuracy")
     before = f"; before, the accuracy was {accuracy:.2%}" if isinstance(accuracy, float) else ""
     return f"the model has learnt from it since ({setting}), so these figures are optimistic{before}"
+
+
+def _refit(config: Config) -> str:
+    """The setting by which a model has learnt from the validation part."""
+    return "training.refit_linear" if config.refits_linear else "training.refit_encoder"
 
 
 def _names_learnt_files(checkpoint: Checkpoint, data: DataSection, split: str) -> bool:

@@ -4,6 +4,7 @@ import dataclasses
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -49,12 +50,20 @@ def test_a_validation_split_of_the_source_is_taken_as_it_is(monkeypatch: pytest.
     assert (found.data, found.split, found.texts.labels.tolist()) == ("films", "validation", [1, 0])
 
 
-@pytest.mark.parametrize(("refit", "trained_on", "told"), [(False, "films", []), (True, "films", [LEARNT]), (True, "others", [OTHER])])
-def test_a_validation_part_that_the_scores_have_learnt_from_is_told(refit: bool, trained_on: str, told: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("refitted", "trained_on", "told"),
+    [
+        ({"refit_linear": False}, "films", []),
+        ({"refit_linear": True}, "films", [LEARNT]),
+        ({"refit_linear": True}, "others", [OTHER]),
+        ({"refit_encoder": True, "monitor": "last"}, "films", [LEARNT.replace("refit_linear", "refit_encoder")]),
+    ],
+)
+def test_a_validation_part_that_the_scores_have_learnt_from_is_told(refitted: dict[str, Any], trained_on: str, told: list[str]) -> None:
     data = films("superb,pos\ndreadful,neg\n" * 10)
     checkpoint = small_checkpoint(linear={"max_ngram": 2, "buckets": 32})
     config = config_to_dict(checkpoint.config)
-    config["training"]["refit_linear"] = refit
+    config["training"] |= refitted
     config["data"] = {"source": "files", "train": f"{trained_on}.csv", "text_column": "text", "label_column": "label"}
     checkpoint = dataclasses.replace(checkpoint, config=config_from_dict(config, "test"))
     notes: list[str] = []
