@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.config.settings import FilesData, SampleData, TfdsData
+from mha_cli.config.settings import Config, FilesData, SampleData, TfdsData
 from mha_cli.data.batches import Rows
 from mha_cli.data.corpus import Corpus, EncodedTexts, counted, encode_labelled, of_known_classes
 from mha_cli.data.labelled_text import LabelledText, TextSource
