@@ -5,6 +5,7 @@ A token is an id; with ``text.subword_characters`` it is a row of 1 + W numbers,
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -82,11 +83,15 @@ class TextPipeline:
 
 
 def characters_of(words: Sequence[str], num_characters: int) -> npt.NDArray[np.int32]:
-    """The code points of each word between ``<`` and ``>``, (N, W); cut to W characters, or filled up with zeros.
+    """The code points of each word between ``<`` and ``>``, decomposed (NFD), (N, W); cut to W characters, or filled up with zeros.
 
-    Source: Bojanowski et al. 2017, "Enriching Word Vectors with Subword Information", section 3.2: the ends tell a prefix from an infix.
+    Decomposed, a Korean syllable is its two or three letters. Subwords of 3 to 5 syllables would be as long as whole words.
+
+    Source: Bojanowski et al. 2017, "Enriching Word Vectors with Subword Information", section 3.2: the ends tell a prefix from an infix;
+    Park et al. 2018, "Subword-level Word Vector Representations for Korean", section 3.1: letters instead of syllables.
     """
-    whole = "".join([f"<{word}>"[:num_characters].ljust(num_characters, "\0") for word in words])
+    decomposed = [unicodedata.normalize("NFD", word) for word in words]
+    whole = "".join([f"<{word}>"[:num_characters].ljust(num_characters, "\0") for word in decomposed])
     return np.frombuffer(whole.encode("utf-32-le", "surrogatepass"), dtype="<i4").astype(np.int32).reshape(len(words), num_characters)
 
 

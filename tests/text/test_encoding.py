@@ -1,5 +1,7 @@
 """Text to tokens in one go."""
 
+import unicodedata
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -56,9 +58,16 @@ def test_among_the_characters_of_a_word_0_is_padding_only(text: str) -> None:
 
 @given(st.lists(st.text(st.characters(), max_size=9).filter(lambda word: "\0" not in word), max_size=5), st.integers(3, 12))
 def test_code_points_between_two_ends(words: list[str], num_characters: int) -> None:
-    """Any characters, lone surrogates and those beyond 16 bits among them; a word that is cut has no end."""
+    """Any characters, decomposed, lone surrogates and those beyond 16 bits among them; a word that is cut has no end."""
     found = characters_of(words, num_characters)
     assert (found.shape, found.dtype, found.flags.writeable) == ((len(words), num_characters), np.int32, True)
     for row, word in zip(found.tolist(), words, strict=True):
-        whole = [ord(character) for character in f"<{word}>"]
+        whole = [ord(character) for character in unicodedata.normalize("NFD", f"<{word}>")]
         assert row == (whole + [0] * num_characters)[:num_characters]
+
+
+def test_a_korean_syllable_is_its_letters() -> None:
+    """Of 먹다 and 먹었다, "to eat" and "ate", both the first letters and the ending are then subwords of either word."""
+    present, past = ("".join(map(chr, row)).rstrip("\0") for row in characters_of(["먹다", "먹었다"], 16))
+    assert present == "<\u1106\u1165\u11a8\u1103\u1161>"
+    assert past == "<\u1106\u1165\u11a8\u110b\u1165\u11bb\u1103\u1161>"
