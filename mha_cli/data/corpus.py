@@ -121,15 +121,23 @@ class EncodedTexts:
         return np.sort(rng.choice(len(self), most, replace=False))
 
 
-def refuse_unlearnable(where: str, sizes: Mapping[str, int], has_words: bool) -> None:
-    """Refuse texts that no classifier could learn from; ``sizes`` has the number of texts of each class."""
+def refuse_unlearnable(where: str, sizes: Mapping[str, int], has_words: bool, are_files: bool) -> None:
+    """Refuse texts that no classifier could learn from.
+
+    Args:
+        sizes: number of texts of each class.
+        has_words: whether any text has a word.
+        are_files: whether each text is a whole file, in the folder of its class.
+    """
     num_texts, num_single = sum(sizes.values()), sum(size == 1 for size in sizes.values())
     largest = max(sizes, key=sizes.__getitem__)
     if sizes[largest] == num_texts:
         raise MhaError(f"{where}: every text has the class '{printable(largest)}'", "a classifier needs texts of at least two classes")
     if num_single > num_texts / 2:
         num_combined, example, separator = find_combined(sizes)
-        hint = "check the label column (in a folder, each .txt file is one text)"
+        hint = "check the label column"
+        if are_files:
+            hint = "each .txt file is one text: give every text a file of its own, or write a table with columns of texts and labels"
         if num_combined:
             hint = f"labels look like several in one ({combined_in_words(example, separator)}): give every text one class"
         raise MhaError(f"{where}: {num_single:,} of {plural(num_texts, 'text')} have a class of their own", hint)
@@ -219,7 +227,7 @@ class Corpus:
         self._class_sizes = np.bincount(self.labels, minlength=len(self.class_names))
         self.sizes = dict(zip(self.class_names, self._class_sizes.tolist(), strict=True))
         if learnable:
-            refuse_unlearnable(where, self.sizes, bool(len(self._tokens)))
+            refuse_unlearnable(where, self.sizes, bool(len(self._tokens)), one.line is None)
 
     def __len__(self) -> int:
         """Number of texts."""

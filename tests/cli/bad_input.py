@@ -339,7 +339,14 @@ SECTIONS: dict[str, list[Case]] = {
         ),
         Case(
             "init reviews.csv",
-            "reviews.csv: 2 of 2 texts have a class of their own; check the label column (in a folder, each .txt file is one text)",
+            "reviews.csv: 2 of 2 texts have a class of their own; check the label column",
+        ),
+        Case(
+            "init reviews",
+            "reviews: 2 of 2 texts have a class of their own; each .txt file is one text: give every text a file of its own, "
+            "or write a table with columns of texts and labels",
+            "a folder per class with one file of many lines",
+            files={"reviews/pos/all.txt": "A superb film\nA fine film\n", "reviews/neg/all.txt": "A bad film\nA dull film\n"},
         ),
         Case("init reviews.csv --output mine.yaml", "mine.yaml: exists; name another file with --output, or write over it with --force"),
         _works("semicolons and line ends of old Macs", EVALUATE, SCORED, "", files={"reviews.csv": "text;label\rthe film;pos\rbad;neg\r"}),
