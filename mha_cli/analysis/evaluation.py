@@ -15,6 +15,7 @@ from sklearn import metrics
 
 from mha_cli.analysis.thresholds import Labels, Measure, ThresholdScore, find_thresholds, score_thresholds
 from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.data.class_weights import never_answered
 from mha_cli.data.intervals import wilson_interval
 from mha_cli.data.scored_texts import LabelledTexts
 from mha_cli.runtime.metrics import Floats, calibration_error, mean_loss_and_accuracy
@@ -109,6 +110,8 @@ def evaluate(
     texts, labels, names = labelled.texts, labelled.texts.labels, checkpoint.class_names
     loss, accuracy = mean_loss_and_accuracy(probabilities, labels)
     predicted, longest = probabilities.argmax(axis=1), checkpoint.config.text.sequence_length
+    if warning := never_answered(checkpoint.config.training.class_weights, names, labels, predicted):
+        callbacks.note(f"{labelled.data}, split {labelled.split}: {warning}")
     correct = predicted == labels
     macro_f1, weighted_f1 = (float(metrics.f1_score(labels, predicted, average=mean, zero_division=0.0)) for mean in ("macro", "weighted"))
     confusion = metrics.confusion_matrix(labels, predicted, labels=range(len(names)))

@@ -1,11 +1,18 @@
-"""How much each text's loss counts, so that rare classes are learnt as well as frequent ones."""
+"""How much each text's loss counts, so that rare classes are learnt as well as frequent ones; and those that were not."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+
+from mha_cli.data.labels import NAMED_CLASSES
+from mha_cli.errors import listed, plural, printable
+
+LEAST_TEXTS = 5  # of a class whose absence from the answers is no matter of luck
+WAYS_OUT = {"none": "training.class_weights=balanced gives rare classes more weight", "balanced": "give more texts of rare classes"}
 
 Floats = npt.NDArray[np.float32]
 
@@ -23,3 +30,18 @@ def loss_weights(class_weights: Literal["none", "balanced"], targets: Floats) ->
     weights_of_classes = np.divide(num_texts, sizes, out=np.zeros(num_classes), where=sizes > 0)
     weights: Floats = targets @ weights_of_classes.astype(np.float32)
     return weights
+
+
+def never_answered(class_weights: Literal["none", "balanced"], names: Sequence[str], labels: npt.NDArray[np.int32], answers: Any) -> str:
+    """A warning of classes that have texts and are never the answer, with a way out; empty if there are none.
+
+    Args:
+        class_weights: setting that the model was trained with.
+        names: class names, C.
+        labels: class ids of the texts, (N,).
+        answers: class ids that a model gives for them, (N,).
+    """
+    sizes, answered = (np.bincount(ids, minlength=len(names)) for ids in (labels, answers))
+    missing = np.flatnonzero((sizes >= LEAST_TEXTS) & (answered == 0)).tolist()
+    named = listed([f"{printable(names[one])} ({plural(int(sizes[one]), 'text')})" for one in missing], NAMED_CLASSES)
+    return f"classes that are never the answer: {named}; {WAYS_OUT[class_weights]}" if named else ""

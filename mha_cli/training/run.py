@@ -105,11 +105,13 @@ def _train(config: Config, output: RunDirectory, callbacks: Callbacks, data: Pre
         records = restore_state(output / STATE, trainer)
         state = StateSaver(output / STATE, trainer, records, callbacks)
         epochs = fit(trainer, validation, state.after_step, records)
+    warning = ""
     for record in epochs:
         records.append(record)
         if is_chief:
             if record.best or config.training.monitor == "last":  # so that an interrupted run has a checkpoint
                 write_checkpoint(output / CHECKPOINT, validation.checkpoint(trainer, record))
+                warning = validation.warning
             with atomic_write(output / HISTORY) as file:
                 file.writelines(json.dumps(dataclasses.asdict(epoch)).encode() + b"\n" for epoch in records)
         if state:
@@ -122,6 +124,8 @@ def _train(config: Config, output: RunDirectory, callbacks: Callbacks, data: Pre
         if is_chief:
             write_checkpoint(output / CHECKPOINT, validation.checkpoint(refitted_encoder, records[-1]))
 
+    if warning:
+        callbacks.note(f"validation part: {warning}")
     summary = TrainingSummary(
         checkpoint=output / CHECKPOINT,
         best=[record for record in records if record.best][-1],

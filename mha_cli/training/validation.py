@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.settings import Config
-from mha_cli.data.class_weights import loss_weights
+from mha_cli.data.class_weights import loss_weights, never_answered
 from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.linear.fit import LinearModel, linear_logits
 from mha_cli.linear.stacking import Stack, fit_stack, probabilities_of
@@ -33,6 +33,9 @@ class Validation:
         data: texts; the validation part also fits the weights of encoder and linear model.
         fitted: linear model that has not learnt from the validation part; None for none.
         kept: linear model of the checkpoint; None for the same.
+
+    Attributes:
+        warning: classes that the last evaluated model never answers, in words; empty for none.
     """
 
     def __init__(self, config: Config, data: PreparedData, fitted: LinearModel | None, kept: LinearModel | None = None) -> None:
@@ -45,6 +48,7 @@ class Validation:
         self._is_pretrained = data.pretrained is not None or data.teacher is not None
         self._stack: Stack
         self._calibration: dict[str, float] = {}
+        self.warning = ""
         # At once: the trainer's model then takes over the memory of this one's tables.
         self._keras_config = keras_config(build_classifier(config, len(data.vocabulary), len(data.class_names)))
 
@@ -57,6 +61,9 @@ class Validation:
         if linear_NU is None:
             before, after = (calibration_error(answers, texts.labels) for answers in (probabilities_of(encoder_NU), probabilities))
             self._calibration = {"calibration_error_before": before, "calibration_error_after": after}
+        self.warning = never_answered(
+            self._config.training.class_weights, self._data.class_names, texts.labels, probabilities.argmax(axis=1)
+        )
         return mean_loss_and_accuracy(probabilities, texts.labels)
 
     def checkpoint(self, trainer: Trainer | FrozenEncoder, record: EpochRecord) -> Checkpoint:

@@ -143,3 +143,25 @@ def test_one_file_is_scored_on_texts_that_no_training_saw(arguments: tuple[str, 
     assert metrics["num_train"] + metrics["num_validation"] == 400
     told = "the thresholds are chosen on these texts, so their precision and recall are optimistic; --data FILE scores others"
     assert told in scored.stderr if arguments else not scored.stderr
+
+
+def test_a_class_that_is_never_answered_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its texts have the same words as those of the other two classes."""
+    rows = "".join(f"lamp {number} {('works,good', 'broke,bad')[number % 2]}\n" for number in range(200))
+    rare = "".join(f"lamp {number} {('works', 'broke')[number % 2]},unsure\n" for number in range(25))
+    (tmp_path / "lamps.csv").write_text(f"text,kind\n{rows}{rare}")
+    in_numpy(monkeypatch.setattr)
+    settings = (
+        *SMALL,
+        "training.epochs=4",
+        "training.learning_rate=0.05",
+        "data.source=files",
+        "data.train=lamps.csv",
+        "data.validation_share=0.2",
+    )
+    arguments = [argument for setting in settings for argument in ("--set", setting)]
+    trained = run_here("train", "--config", "sample", *arguments, "--output", "run", cwd=tmp_path, monkeypatch=monkeypatch)
+    named = "classes that are never the answer: unsure ({}); training.class_weights=balanced gives rare classes more weight"
+    assert f"validation part: {named.format('5 texts')}" in trained.stderr.splitlines()
+    evaluated = run_here("evaluate", "run", "--data", "lamps.csv", cwd=tmp_path, monkeypatch=monkeypatch)
+    assert f"lamps.csv, split test: {named.format('25 texts')}" in evaluated.stderr.splitlines()

@@ -8,7 +8,7 @@ import pytest
 from sklearn.utils.class_weight import compute_class_weight, compute_sample_weight
 
 from mha_cli.config.settings import Config, TrainingConfig
-from mha_cli.data.class_weights import loss_weights
+from mha_cli.data.class_weights import loss_weights, never_answered
 from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.model.classifier import build_classifier
 from mha_cli.training.run import run_epoch
@@ -23,6 +23,16 @@ def test_balanced_weights_are_scikit_learns() -> None:
     np.testing.assert_allclose(weights, compute_sample_weight("balanced", LABELS), rtol=1e-6)
     assert weights.dtype == np.float32
     assert weights.mean() == pytest.approx(1)
+
+
+def test_classes_that_are_never_answered() -> None:
+    """The last but one has too few texts to tell, and the last has none."""
+    labels, names = np.repeat([0, 1, 2, 3], [9, 1_200, 5, 4]), ("spam", "no\nspam", "odd", "few", "none")
+    found = "classes that are never the answer: no\\nspam (1,200 texts), odd (5 texts)"
+    weights = "training.class_weights=balanced gives rare classes more weight"
+    assert never_answered("none", names, labels, np.zeros_like(labels)) == f"{found}; {weights}"
+    assert never_answered("balanced", names, labels, np.zeros_like(labels)) == f"{found}; give more texts of rare classes"
+    assert never_answered("none", names, labels, np.minimum(labels, 2)) == ""
 
 
 def test_a_class_without_a_text_leaves_the_others_their_weights() -> None:
