@@ -69,8 +69,9 @@ def cross_fit_linear_model(config: Config, data: PreparedData, log: Callable[[st
 
 def refit_linear_model(config: Config, data: PreparedData, fitted: LinearModel, log: Callable[[str], None]) -> LinearModel:
     """Fit the table and the bias again, with the validation part as well; context weights and regularization stay."""
-    fit = _Fit(config, data.with_validation(), lambda line: log(f"{line}, with the validation part"))
-    table, bias = fit_one_vs_rest(fit.examples, fitted.regularization or fit.regularization)
+    what = "fitting the linear model with the validation part"
+    fit = _Fit(config, data.with_validation(), log, what)
+    table, bias = fit_one_vs_rest(fit.examples, fitted.regularization or fit.regularization, log, what)
     return dataclasses.replace(fitted, table=table, bias=bias)
 
 
@@ -88,15 +89,15 @@ def linear_logits(config: Config, data: PreparedData, texts: EncodedTexts, fitte
 class _Fit:
     """The labelled texts as the linear model reads them, or a random part of very many, and what is fitted to them."""
 
-    def __init__(self, config: Config, data: PreparedData, log: Callable[[str], None]) -> None:
+    def __init__(self, config: Config, data: PreparedData, log: Callable[[str], None], what: str = "fitting the linear model") -> None:
         assert config.linear
         self.linear, self.seed, self.log = config.linear, config.seed, log
-        log("fitting the linear model")
+        log(what)
         set_seed(self.seed)
         rng = np.random.default_rng(self.seed)
         self.rows = data.train.random_rows(MOST_TEXTS, rng)
         self.texts = data.train if len(self.rows) == len(data.train) else data.train.subset(self.rows)
-        self.ngrams = ngrams_of(self.texts, self.linear)
+        self.ngrams = ngrams_of(self.texts, self.linear, log)
         self.num_words = context_words(self.linear, len(data.vocabulary))
         self.folds = rng.permutation(len(self.texts)) % FOLDS
         embeddings = None if data.vectors is None else embeddings_of_words(data.vectors, self.linear.buckets)
@@ -104,15 +105,15 @@ class _Fit:
             log("learning embeddings of n-grams from all texts")
             parts = [self.ngrams]
             if data.unlabelled is not None:
-                parts.append(ngrams_of(data.unlabelled.random_part(MOST_TEXTS, np.random.default_rng(self.seed)), self.linear))
-            embeddings = learn_ngram_embeddings(parts, self.seed)
+                parts.append(ngrams_of(data.unlabelled.random_part(MOST_TEXTS, np.random.default_rng(self.seed)), self.linear, log))
+            embeddings = learn_ngram_embeddings(parts, self.seed, log)
         labels, num_classes = self.texts.labels, len(data.class_names)
         weights = loss_weights(config.training.class_weights, one_hot(labels, num_classes))
-        self.examples = Examples(text_features(self.texts, self.ngrams, self.linear), labels, num_classes, weights, embeddings)
+        self.examples = Examples(text_features(self.texts, self.ngrams, self.linear, log), labels, num_classes, weights, embeddings)
 
     @cached_property
     def regularization(self) -> Regularization:
-        return choose_regularization(self.examples, self.seed)
+        return choose_regularization(self.examples, self.seed, self.log)
 
     @cached_property
     def out_of_fold(self) -> tuple[Floats, Floats]:
@@ -126,11 +127,13 @@ class _Fit:
         return logits_NU, ngrams_EU
 
     def model(self) -> LinearModel:
-        table, bias = fit_one_vs_rest(self.examples, self.regularization)
+        table, bias = fit_one_vs_rest(self.examples, self.regularization, self.log)
         context_weights = None
         if self.linear.context_windows:
             logits_NU, ngrams_EU = self.out_of_fold
             self.log("learning where n-grams count")
             start = fit_stack(np.zeros_like(logits_NU), logits_NU, self.texts.labels)
-            context_weights = learn_context_weights(self.texts, self.ngrams, ngrams_EU, start, self.linear, self.num_words, self.seed)
+            context_weights = learn_context_weights(
+                self.texts, self.ngrams, ngrams_EU, start, self.linear, self.num_words, self.seed, self.log
+            )
         return LinearModel(table, bias, context_weights, self.regularization)

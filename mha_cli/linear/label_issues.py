@@ -133,10 +133,10 @@ def cross_fitted_probabilities(texts: EncodedTexts, num_classes: int, config: Co
     folds = np.empty(len(texts), np.int64)
     folds[np.argsort(labels, kind="stable")] = np.arange(len(texts)) % FOLDS
     assert config.linear
-    features = text_features(texts, ngrams_of(texts, config.linear), config.linear)
+    features = text_features(texts, ngrams_of(texts, config.linear, log), config.linear, log)
     weights = loss_weights(config.training.class_weights, one_hot(labels, num_classes))
     examples = Examples(features, labels, num_classes, weights)
     logits_NU = np.zeros((len(texts), num_outputs(num_classes)), np.float32)
-    for own, model in cross_fitted(examples, choose_regularization(examples, config.seed), folds, log):
+    for own, model in cross_fitted(examples, choose_regularization(examples, config.seed, log), folds, log):
         logits_NU[own] = model.logits(features[own])
     return probabilities_of(fit_stack(np.zeros_like(logits_NU), logits_NU, labels).logits(0.0, logits_NU))

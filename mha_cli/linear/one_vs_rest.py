@@ -9,7 +9,8 @@ takes.
 
 Source: Spärck Jones 1972, "A Statistical Interpretation of Term Specificity and Its Application in Retrieval"; Monroe, Colaresi and Quinn
 2008, "Fightin' Words: Lexical Feature Selection and Evaluation for Identifying the Content of Political Conflict", eq. 15 (the ratio, with
-a prior); weighing features by such ratios is NB-SVM's idea (Wang and Manning 2012, "Baselines and Bigrams", section 2.3).
+a prior); weighing features by such ratios is NB-SVM's idea (Wang and Manning 2012, "Baselines and Bigrams", section 2.3). The solver: Hsieh
+et al. 2008, "A Dual Coordinate Descent Method for Large-Scale Linear SVM", algorithm 1.
 
 Axes: N texts, R buckets, F buckets that occur, C classes, U units of the logits, D width of an embedding.
 """
@@ -17,7 +18,6 @@ Axes: N texts, R buckets, F buckets that occur, C classes, U units of the logits
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -25,13 +25,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_matrix, hstack
 from sklearn.svm import LinearSVC
-from threadpoolctl import threadpool_limits
 
 from mha_cli.config.parameters import num_outputs
 from mha_cli.linear.features import NgramEmbeddings
-from mha_cli.system.processor import available_cores
+from mha_cli.system.callbacks import SILENT, counted_down
 
 TOLERANCE = 1e-2  # tolerance of the solver; a smaller one changes only digits that do not generalize
+LARGEST_DUAL_C = 30.0  # beyond it, dual coordinate descent converges slowly, and texts are few: the primal solver is quick
 FOLDS = 5  # folds of the texts; each gets out-of-fold logits from a model of the others
 
 Floats = npt.NDArray[np.float32]
@@ -71,13 +71,16 @@ class Regularization(NamedTuple):
     scale: float  # logit of the solver's margin of 1
 
 
-def fit_one_vs_rest(examples: Examples, regularization: Regularization) -> Coefficients:
+def fit_one_vs_rest(
+    examples: Examples, regularization: Regularization, log: Callable[[str], None] = SILENT.log, what: str = "fitting the linear model"
+) -> Coefficients:
     """Fit a linear model per class. A class with no text, or with all, gets the margin alone; without any feature all is zero.
 
-    Classes are fitted in parallel, one per core, by a deterministic solver.
+    One thread fits one class after another: threads would share the generator that orders the texts. ``what`` names the fit for progress.
     """
     features, labels, embeddings = examples.features, examples.labels, examples.embeddings
-    occurring, columns = np.unique(features.indices, return_inverse=True)
+    occurs = np.bincount(features.indices, minlength=features.shape[1]) > 0
+    occurring, columns = np.flatnonzero(occurs), (np.cumsum(occurs, dtype=np.int32) - 1)[features.indices]
     compact = csr_matrix((features.data, columns, features.indptr), (len(labels), len(occurring)))
     scale_F = feature_weights(compact, labels, examples.num_classes)
     weighed = csr_matrix((compact.data * scale_F[columns], columns, features.indptr), compact.shape)
@@ -96,17 +99,18 @@ def fit_one_vs_rest(examples: Examples, regularization: Regularization) -> Coeff
             return 0.0, 0.0 * mean_D, 0.0
         if is_class.all() or not is_class.any():
             return 0.0, 0.0 * mean_D, 1.0 if is_class.all() else -1.0
-        model = LinearSVC(C=regularization.c, dual=False, tol=TOLERANCE).fit(read, is_class, examples.weights)
+        solver = LinearSVC(C=regularization.c, dual=regularization.c <= LARGEST_DUAL_C, tol=TOLERANCE, random_state=0)
+        model = solver.fit(read, is_class, examples.weights)
         weights_F, direction_D = np.split(model.coef_[0], [len(occurring)])
         return weights_F * scale_F / rms, direction_D / spread, float(model.intercept_[0])
 
     units = num_outputs(examples.num_classes)
     table, bias = np.zeros((features.shape[1], units), np.float32), np.zeros(units, np.float32)
-    with threadpool_limits(1), ThreadPoolExecutor(available_cores()) as pool:  # the cores are taken
-        for unit, (weights_F, direction_D, shift) in enumerate(pool.map(fit, [1] if units == 1 else range(units))):
-            table[occurring, unit], bias[unit] = regularization.scale * weights_F, regularization.scale * (shift - mean_D @ direction_D)
-            if embeddings is not None:
-                table[embeddings.buckets, unit] += regularization.scale * (embeddings.table @ direction_D)
+    for unit in counted_down(range(units), f"{what}, class", log):
+        weights_F, direction_D, shift = fit(1 if units == 1 else unit)
+        table[occurring, unit], bias[unit] = regularization.scale * weights_F, regularization.scale * (shift - mean_D @ direction_D)
+        if embeddings is not None:
+            table[embeddings.buckets, unit] += regularization.scale * (embeddings.table @ direction_D)
     return Coefficients(table, bias)
 
 
@@ -115,18 +119,18 @@ def cross_fitted(
 ) -> Iterator[tuple[npt.NDArray[np.bool_], Coefficients]]:
     """For each fold, which texts are in it, (N,), and the model of all others; ``folds`` has the fold of each text, (N,)."""
     for fold in range(FOLDS):
-        log(f"fitting the linear model without fold {fold + 1} of {FOLDS}")
-        yield folds == fold, fit_one_vs_rest(examples.at(folds != fold), regularization)
+        what = f"fitting the linear model without fold {fold + 1} of {FOLDS}"
+        log(what)
+        yield folds == fold, fit_one_vs_rest(examples.at(folds != fold), regularization, log, what)
 
 
 def feature_weights(features: Any, labels: npt.NDArray[np.int32], num_classes: int) -> npt.NDArray[np.float64]:
-    """The weight of each feature, (F,), for features (N, F) that all occur."""
-    presence = features.sign().T.tocsr()
-    found_F = np.asarray(presence.sum(axis=1)).ravel()
+    """The weight of each feature, (F,), for sparse features (N, F) that all occur; only which are stored counts."""
+    found_F = np.bincount(features.indices)
     squares_F = np.zeros(len(found_F))
     for class_id in np.unique(labels):
         is_class = labels == class_id
-        within_F = presence @ is_class.astype(np.float64)
+        within_F = np.bincount(features[is_class].indices, minlength=len(found_F))
         squares_F += is_class.mean() * np.square(log_odds_ratios(within_F, found_F, is_class.mean(), num_classes))
     frequency_F = np.log((1.0 + len(labels)) / (1.0 + found_F)) + 1.0
     weights: npt.NDArray[np.float64] = frequency_F * squares_F**0.25

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from time import monotonic
+from typing import TypeVar
 
 
 @dataclass(frozen=True)
@@ -56,3 +58,18 @@ class Callbacks:
 
 
 SILENT = Callbacks()
+
+T = TypeVar("T")
+
+LOG_SECONDS = 2.0  # seconds between two lines of progress
+
+
+def counted_down(items: Sequence[T], what: str, log: Callable[[str], None]) -> Iterator[T]:
+    """The items one by one; when they take long, a line tells the time left. ``what`` names an item."""
+    started = logged = monotonic()
+    for done, item in enumerate(items):
+        now = monotonic()
+        if now - logged > LOG_SECONDS:
+            logged = now
+            log(f"{what} {done + 1:,} of {len(items):,}, {(now - started) / done * (len(items) - done):,.0f} s left")
+        yield item

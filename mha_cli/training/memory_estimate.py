@@ -12,7 +12,6 @@ from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import MhaError
 from mha_cli.linear.fit import MOST_TEXTS
 from mha_cli.system.memory import available_memory
-from mha_cli.system.processor import available_cores
 from mha_cli.system.working_memory import MemoryEstimate
 
 BYTES = 4
@@ -22,8 +21,8 @@ FRAMEWORK_BYTES = 700_000_000
 COPIES = {"adamw": 3, "adam": 3, "rmsprop": 2}
 """Arrays of a weight's size: the weight and the moments of its optimizer."""
 
-NGRAM_BYTES, SOLVER_BYTES = 60, 25
-"""One n-gram of one text in the features of the linear model, and in the copy of each solver that runs at the same time."""
+NGRAM_BYTES = 85
+"""One n-gram of one text in the features of the linear model, and in the solver's copy."""
 
 SUBWORDS_OF_TOKEN = 4
 """Further features of a token with subwords, roughly: only those that are new in a text count."""
@@ -66,7 +65,7 @@ def memory_estimate(config: Config, data: PreparedData, num_workers: int = 1) ->
     return {
         "model.embed_dim, text.vocabulary_size or model.ngram_buckets": BYTES * COPIES[training.optimizer] * (weights - table)
         + FRAMEWORK_BYTES,
-        "linear.buckets or linear.max_ngram": 4 * BYTES * table + (NGRAM_BYTES + SOLVER_BYTES * min(units, available_cores())) * features,
+        "linear.buckets or linear.max_ngram": 4 * BYTES * table + NGRAM_BYTES * features,
         "training.batch_size or text.sequence_length": step,
         "the number of classes, or of texts": ANSWER_BYTES * units * (len(data.validation) + answers + sum(map(len, unlabelled))),
     }

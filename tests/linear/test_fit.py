@@ -108,7 +108,7 @@ def test_context_weights_are_learnt_on_what_the_other_folds_say(num_classes: int
 def test_of_too_many_texts_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     fitted: list[EncodedTexts] = []
     monkeypatch.setattr(module, "MOST_TEXTS", 30)
-    monkeypatch.setattr(module, "ngrams_of", lambda texts, linear: fitted.append(texts) or ngrams_of(texts, linear))
+    monkeypatch.setattr(module, "ngrams_of", lambda texts, linear, log: fitted.append(texts) or ngrams_of(texts, linear, log))
     texts, labels = random_texts(90, 2)
     linear = settings(1)
     first, again, other = (fit(texts, labels, linear, seed=seed) for seed in (1, 1, 2))

@@ -94,22 +94,21 @@ def test_scores_are_those_of_another_solver(num_classes: int, weighted: bool, em
         sums -= sums.mean(axis=0)
         weighed = np.hstack([weighed, sums / np.sqrt((sums**2).sum(axis=1).mean())])
     for unit, class_id in enumerate(units):
-        theirs = LinearSVC(C=REGULARIZATION.c, dual=True, tol=1e-10, max_iter=1_000_000, random_state=0)
+        theirs = LinearSVC(C=REGULARIZATION.c, dual=False, tol=1e-10, max_iter=1_000_000)
         theirs.fit(weighed, labels == class_id, weights)
         ours = features @ model.table[:, unit] + model.bias[unit]
         np.testing.assert_allclose(ours, REGULARIZATION.scale * theirs.decision_function(weighed), atol=2e-4)
     assert model.table[UNUSED].any() == embedded  # its embedding, learnt from texts without labels, tells its weight
 
 
-def test_one_core_and_many_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_fit_gives_the_same_bits_whatever_was_drawn_before() -> None:
     features, labels = random_features(7, 300)
-    models = []
-    for cores in (1, 2, 5):
-        monkeypatch.setattr(one_vs_rest, "available_cores", lambda cores=cores: cores)
-        models.append(fit(features, labels, 7))
-    for model in models[1:]:
-        np.testing.assert_array_equal(model.table, models[0].table)
-        np.testing.assert_array_equal(model.bias, models[0].bias)
+    first = fit(features, labels, 7)
+    np.random.default_rng().random()
+    LinearSVC(dual=True, random_state=5).fit(features, labels)
+    again = fit(features, labels, 7)
+    np.testing.assert_array_equal(again.table, first.table)
+    np.testing.assert_array_equal(again.bias, first.bias)
 
 
 @pytest.mark.parametrize("present", [(0, 2), (1,)])
