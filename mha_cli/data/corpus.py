@@ -80,16 +80,16 @@ class EncodedTexts:
     @property
     def num_unknown(self) -> int:
         """Tokens that the vocabulary does not have."""
-        return self.count((UNKNOWN_ID,))
+        return self.count(UNKNOWN_ID)
 
-    def count(self, ids: Collection[int]) -> int:
+    def count(self, ids: npt.ArrayLike) -> int:
         """Tokens that have one of the given ids."""
         starts = range(0, len(self.tokens), CHUNK_TOKENS)
-        return sum(int(np.isin(ids_of(self.tokens[start : start + CHUNK_TOKENS]), list(ids)).sum()) for start in starts)
+        return sum(int(np.isin(ids_of(self.tokens[start : start + CHUNK_TOKENS]), ids).sum()) for start in starts)
 
     def warning(self, vocabulary: Vocabulary, way_out: str = FOREIGN) -> str:
         """A warning if many of the words are unknown, with what to do; else an empty string."""
-        return warning_of_unknown(self.num_unknown, len(self.tokens) - self.count(vocabulary.mark_ids), way_out)
+        return warning_of_unknown(self.num_unknown, len(self.tokens) - self.count(np.flatnonzero(vocabulary.is_mark)), way_out)
 
     def padded(self, rows: Rows, values: npt.NDArray[np.float32] | None = None, length: int = 1) -> npt.NDArray[Any]:
         """Tokens of some texts, or ``values`` of all tokens (P, …) there, as one array (B, L, …) padded with zeros; L ≥ ``length``."""

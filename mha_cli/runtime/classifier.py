@@ -104,7 +104,7 @@ class Classifier:
     def predict(self, texts: Iterable[str]) -> list[Prediction]:
         """One prediction per text, in order. Texts of similar length are computed together."""
         given = texts_in(texts)
-        encoded = [self.encoder.encode(text) for text in given]
+        encoded = self.encoder.encode_all(given)
         probabilities = probabilities_of(encoded, self.checkpoint, self.engine)
         names, thresholds = self.checkpoint.class_names, self.checkpoint.thresholds
         predictions = []

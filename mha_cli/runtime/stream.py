@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from mha_cli.runtime.workers import Workers
 
 FIRST_BATCH_RECORDS = 64
+MOST_IN_A_STREAM = 512
+"""Enough for texts of similar length to be found among them; with more, workers end further apart."""
 MAX_BATCH_RECORDS = 1024
-"""Enough for texts of similar length to be found among them."""
 MAX_BATCH_PROBABILITIES = 1_000_000
 """A batch has fewer records where there are many classes: every probability of an answer is a Python object, of some 150 bytes in all."""
 MAX_BATCH_CHARACTERS = 1 << 22
@@ -51,7 +52,7 @@ class Answering:
 
     def __init__(self, classifier: Classifier, workers: int = 1) -> None:
         self._classifier, self._num_workers = classifier, workers
-        self._most_records = most_together(len(classifier.checkpoint.class_names))
+        self._most_records = min(MOST_IN_A_STREAM, most_together(len(classifier.checkpoint.class_names)))
         self._first_records = self._batch_records = min(FIRST_BATCH_RECORDS, self._most_records)
         self._held: list[Record] = []
         self._num_characters = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -38,3 +39,4 @@ def prepare_to_compute() -> None:
     if "numpy" not in sys.modules and not any(os.environ.get(name) for name in THREAD_VARIABLES):
         os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
     bytes(MOST_KEPT_BYTES)
+    gc.set_threshold(100_000)  # new objects from which Python looks for cycles: an answer has none

@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
+from functools import cached_property
+from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from mha_cli.text.latin_texts import LatinReader, is_readable
 from mha_cli.text.tokenizer import make_splitter, make_tokenizer
 from mha_cli.text.vocabulary import UNKNOWN_ID, Vocabulary, kept_slices
 
 if TYPE_CHECKING:
     from mha_cli.config.settings import TextConfig
     from mha_cli.text.pieces import PieceTokenizer
+
+MANY_TEXTS = 64  # from which ``LatinReader`` wins back its start
 
 
 class EncodedText(NamedTuple):
@@ -61,10 +66,28 @@ class TextPipeline:
     def encode(self, text: str) -> EncodedText:
         """The tokens of a text, cut to ``sequence_length``."""
         words = self.tokenize(text)
-        tokens = self.tokens(self._kept(words))
-        ids = ids_of(tokens).tolist()
-        num_marks = sum(map(self.vocabulary.mark_ids.__contains__, ids))
-        return EncodedText(tokens, len(words), ids.count(UNKNOWN_ID), num_marks, None if self.pieces is None else self.pieces.ids(text))
+        return self._counted(text, self.tokens(self._kept(words)), len(words))
+
+    def encode_all(self, texts: Sequence[str]) -> list[EncodedText]:
+        """``encode`` of each text; many are read together."""
+        if self.settings.subword_characters or len(texts) < MANY_TEXTS:
+            return list(map(self.encode, texts))
+        readable = list(map(is_readable, texts))
+        ids = self._latin_reader.ids(list(compress(texts, readable)))
+        return [self._cut(text, next(ids)) if found else self.encode(text) for text, found in zip(texts, readable, strict=True)]
+
+    @cached_property
+    def _latin_reader(self) -> LatinReader:
+        return LatinReader(self.vocabulary, self.settings.lowercase, self.settings.punctuation)
+
+    def _cut(self, text: str, tokens: npt.NDArray[np.int32]) -> EncodedText:
+        first, second = kept_slices(len(tokens), self.settings.sequence_length, self.settings.truncation)
+        return self._counted(text, np.concatenate([tokens[first], tokens[second]]), len(tokens))
+
+    def _counted(self, text: str, tokens: npt.NDArray[np.int32], num_tokens: int) -> EncodedText:
+        ids = ids_of(tokens)
+        num_unknown, num_marks = int(np.count_nonzero(ids == UNKNOWN_ID)), int(np.count_nonzero(self.vocabulary.is_mark.take(ids)))
+        return EncodedText(tokens, num_tokens, num_unknown, num_marks, None if self.pieces is None else self.pieces.ids(text))
 
     def tokens(self, words: Sequence[str]) -> npt.NDArray[np.int32]:
         """Words from ``tokenize`` as numbers: their ids, (L,), or with subwords their ids and their characters, (L, 1 + W)."""

@@ -1,4 +1,4 @@
-"""The expressions that find the words of a text: one for every script, and faster ones for what has only Latin letters.
+"""The expressions that find the words of a text: one for every script, and a faster one for what has only Latin letters.
 
 All run in linear time: what has to match behind a repetition is either nothing of what is repeated, or the last of it that there is, or the
 repetition is bounded. None is possessive: Python 3.11.0 to 3.11.4 match such groups wrongly (gh-106052).
@@ -29,13 +29,6 @@ def may_have_addresses(text: str) -> bool:
     if "@" in text or ("#" in text and _HASHTAG.search(text)):
         return True
     return ("/" in text and "://" in text) or "www." in text.lower()
-
-
-@cache
-def plain_words(punctuation: bool) -> FindAll:
-    """The function that finds words, and with ``punctuation`` marks, in text of Latin letters without addresses."""
-    word = f"{_LATIN_LETTER}+(?:['’]{_LATIN_LETTER}+)*"
-    return re.compile(f"{word}|{_LATIN_MARK}" if punctuation else word).findall
 
 
 @cache

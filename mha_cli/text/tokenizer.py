@@ -7,12 +7,12 @@ import unicodedata
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from mha_cli.text.patterns import all_latin, latin_words, may_have_addresses, plain_words, unformatted, unicode_words
+from mha_cli.text.patterns import all_latin, latin_words, unformatted, unicode_words
 
 if TYPE_CHECKING:
     from mha_cli.config.settings import TextConfig
 
-_LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
+LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 
 
 def make_splitter(settings: TextConfig) -> Callable[[str], list[str]]:
@@ -23,15 +23,15 @@ def make_splitter(settings: TextConfig) -> Callable[[str], list[str]]:
     and an emoji sequence are one word each: they are what a writer says, not how a sentence is marked. With ``punctuation``, every other
     mark is one. NUL counts as U+FFFD, because its number is that of the padding after a word's characters.
     """
-    find_plain, find_latin = plain_words(settings.punctuation), latin_words(settings.punctuation)
+    find_latin = latin_words(settings.punctuation)
 
     def split(text: str) -> list[str]:
         text = text.replace("\0", "\ufffd")
         if text.isascii() or all_latin(text):
-            find_words = find_latin if may_have_addresses(text) else find_plain
+            find_words = find_latin
         else:
             text, find_words = unicodedata.normalize("NFC", unformatted()(text)), unicode_words(settings.punctuation)
-        return find_words(_LINE_BREAK.sub(" ", text) if "<" in text else text)
+        return find_words(LINE_BREAK.sub(" ", text) if "<" in text else text)
 
     return split
 

@@ -43,13 +43,13 @@ class Vocabulary:
         return len(self._ids) < len(self.tokens) - len(SPECIAL_TOKENS)
 
     @cached_property
-    def mark_ids(self) -> frozenset[int]:
-        """The ids of the punctuation marks: tokens without a letter, a digit or a symbol such as an emoji."""
-        return frozenset(
-            token_id
-            for token, token_id in self._ids.items()
-            if not any(map(str.isalnum, token)) and "So" not in map(unicodedata.category, token)
-        )
+    def is_mark(self) -> npt.NDArray[np.bool_]:
+        """Whether each id is that of a punctuation mark: a token without a letter, a digit or a symbol such as an emoji."""
+        found = np.zeros(len(self), np.bool_)
+        for token, token_id in self._ids.items():
+            if not (token.isalnum() or any(map(str.isalnum, token))):
+                found[token_id] = "So" not in map(unicodedata.category, token)
+        return found
 
     def ids(self, tokens: Iterable[str]) -> list[int]:
         """The id of every token."""

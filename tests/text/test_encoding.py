@@ -1,6 +1,7 @@
 """Text to tokens in one go."""
 
 import unicodedata
+from itertools import product
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mha_cli.config.settings import TextConfig
-from mha_cli.text.encoding import TextPipeline, characters_of
+from mha_cli.text import latin_texts
+from mha_cli.text.encoding import MANY_TEXTS, TextPipeline, characters_of
 from mha_cli.text.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["the", "film", "was", ".", "good", "bad"])
@@ -48,6 +50,33 @@ def test_any_text_can_be_encoded(text: str, sequence_length: int) -> None:
     assert len(token_ids) == min(num_tokens, sequence_length)
     assert all(1 <= token_id < len(VOCABULARY) for token_id in token_ids)
     assert num_unknown == token_ids.count(1)
+
+
+PAIRS = Vocabulary(["'", ".", "é", "don't", "a" * 16, "b" * 17, "a\0", "#ab", "x*y", *map("".join, product("abcdefgh0é", repeat=2))])
+"""Enough words for some to have the same hash, and some that no text has."""
+PARTS = ["ab", "AB", "h0", "É", "é", "a" * 16, "a" * 17, "b" * 17, "'", "don't", ".", "_", "\n", "\x1c", "\x85", "\xa0", "\xad", "×"]
+RARE = ["\0", "’", "Ω", "<", "<br />", "br", "/", "#", "@", "www.", "://", "x*y", "\u0301"]
+
+
+@pytest.mark.parametrize("most_characters", [10, latin_texts.MOST_CHARACTERS])
+@given(st.lists(st.lists(st.sampled_from(PARTS * 3 + RARE)).map("".join), max_size=9), st.booleans(), st.booleans(), st.integers(1, 9))
+def test_many_texts_are_read_as_each_alone(
+    most_characters: int, texts: list[str], lowercase: bool, punctuation: bool, sequence_length: int
+) -> None:
+    settings = TextConfig(lowercase=lowercase, punctuation=punctuation, sequence_length=sequence_length, truncation="head_and_tail")
+    pipeline, texts = TextPipeline(settings, PAIRS), [*texts, *["ab, é"] * MANY_TEXTS]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(latin_texts, "MOST_CHARACTERS", most_characters)
+        together = pipeline.encode_all(texts)
+    for text, found in zip(texts, together, strict=True):
+        alone = pipeline.encode(text)
+        assert (found.tokens.tolist(), found.tokens.dtype, found[1:]) == (alone.tokens.tolist(), np.int32, alone[1:]), text
+
+
+def test_words_of_the_same_hash_keep_their_ids() -> None:
+    words = [f"{number}" for number in range(1000)]
+    together = TextPipeline(TextConfig(), Vocabulary(words)).encode_all([" ".join(words)] * MANY_TEXTS)
+    assert all(found.tokens.tolist() == list(range(2, 602)) for found in together)
 
 
 @given(st.text(st.sampled_from("a\0\u0301\ufffd\uffff\ud800<") | st.characters()))
