@@ -9,7 +9,8 @@ Candidates:
 - listing, similar lengths: the same layers on batches of similar length, to tell padding and layers apart;
 - torch: its own attention, on batches of similar length, with the fastest of its options;
 - mha: ours, through `Trainer` with `configs/book.yaml` as it stands, and once more in every precision that the config offers by name;
-- inference alone: torch in each precision, and what `mha predict --engine` computes with, NumPy or OpenVINO in each precision.
+- inference alone: torch in each precision, and the engines of `mha predict` alone, one process per core, with ready token ids:
+  NumPy, and OpenVINO in each precision. `predict.py --book` measures the command itself.
 
 Every candidate has a process of its own, and all run in turn.
 """
@@ -22,7 +23,7 @@ import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 import harness
 import numpy as np
@@ -43,9 +44,9 @@ OURS = "mha"
 PREDICTING = {
     "torch, float32": ("torch", "float32"),
     "torch, bfloat16": ("torch", "bfloat16"),
-    "mha predict, numpy": ("numpy", "float32"),
-    "mha predict, openvino": ("openvino", "float32"),
-    "mha predict, openvino bfloat16": ("openvino", "bfloat16"),
+    "mha engine alone, numpy": ("numpy", "float32"),
+    "mha engine alone, openvino": ("openvino", "float32"),
+    "mha engine alone, openvino bfloat16": ("openvino", "bfloat16"),
 }
 """Candidates of inference alone: what computes, and in which type."""
 
@@ -91,9 +92,7 @@ class Ours:
 
 def precisions() -> list[str]:
     """The precisions that the config offers by name, besides the one that it chooses itself."""
-    field = TrainingConfig.model_fields.get("precision")
-    choices = get_args(field.annotation) if field and get_origin(field.annotation) is Literal else ()
-    return [choice for choice in choices if choice != "auto"]
+    return [choice for choice in get_args(TrainingConfig.model_fields["precision"].annotation) if choice != "auto"]
 
 
 def candidates() -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""The book's model as `mha predict` computes it: without TensorFlow, in one process per core, each with an engine of its own."""
+"""The engines of `mha predict` alone on the book's model: one process per core, each with ready token ids and an engine of its own."""
 
 from __future__ import annotations
 
@@ -14,21 +14,13 @@ from mha_cli.config.parameters import parameter_table
 from mha_cli.config.settings import Config
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.runtime.engine import Engine, EngineName, Precision
-from mha_cli.runtime.probabilities import probabilities_of
+from mha_cli.runtime.probabilities import Scorer
 from mha_cli.runtime.stream import usual_workers
 from mha_cli.text.vocabulary import Vocabulary
 
 
 class Predicting:
-    """The encoder with random weights, on batches of similar length.
-
-    Args:
-        config: sizes.
-        reviews: texts to classify, dealt out to the processes.
-        vocabulary: words with an id.
-        engine: what computes.
-        precision: type of the products.
-    """
+    """The encoder with random weights; the reviews are dealt out to the processes by their length."""
 
     def __init__(self, config: Config, reviews: EncodedTexts, vocabulary: Vocabulary, engine: EngineName, precision: Precision) -> None:
         rng, table = np.random.default_rng(config.seed), parameter_table(config, len(vocabulary), 2)
@@ -38,8 +30,7 @@ class Predicting:
         order, workers = np.argsort(reviews.lengths, kind="stable"), usual_workers()
         self.processes = []
         for first in range(workers):
-            part = [reviews.padded(np.array([row]))[0] for row in order[first::workers]]
-            given = (self.checkpoint, part, *self.options)
+            given = (self.checkpoint, reviews.subset(order[first::workers]), *self.options)
             self.processes.append(ProcessPoolExecutor(1, get_context("fork"), initializer=_begin, initargs=given))
 
     def predict(self) -> None:
@@ -56,10 +47,11 @@ _work: list[Any] = []
 """What a process classifies, and with what."""
 
 
-def _begin(checkpoint: Checkpoint, reviews: list[Any], engine: EngineName, precision: Precision) -> None:
+def _begin(checkpoint: Checkpoint, reviews: EncodedTexts, engine: EngineName, precision: Precision) -> None:
     threadpool_limits(1)
-    _work[:] = [reviews, checkpoint, Engine(checkpoint, engine, precision)]
+    _work[:] = [Scorer(checkpoint, Engine(checkpoint, engine, precision), 1), reviews]
 
 
 def _classify() -> None:
-    probabilities_of(*_work)
+    scorer, reviews = _work
+    scorer(reviews)

@@ -21,7 +21,7 @@ from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.config.settings import TfdsData
 from mha_cli.data.scored_texts import labelled_texts
 from mha_cli.runtime.engine import Engine
-from mha_cli.runtime.probabilities import probabilities_of
+from mha_cli.runtime.probabilities import Scorer
 from mha_cli.system.processor import bfloat16_features
 
 ENGINES: list[Any] = [("numpy", "float32"), ("openvino", "float32"), *[("openvino", "bfloat16")] * bool(bfloat16_features())]
@@ -34,19 +34,19 @@ def main() -> None:
     checkpoint = read_checkpoint(parser.parse_args().checkpoint)
     threadpool_limits(1)
     reviews = labelled_texts(checkpoint, TfdsData(source="tfds")).texts
-    texts = [reviews.padded(np.array([row]))[0] for row in range(len(reviews))]
     expected, numpy_seconds = None, 0.0
     for engine, precision in ENGINES:
         own = Engine(checkpoint, engine, precision)
         own.encoder(np.array([1]))  # starts it
-        probabilities_of(texts, checkpoint, own)
+        score = Scorer(checkpoint, own, 1)
+        score(reviews)
         started = time.process_time()
-        probabilities = probabilities_of(texts, checkpoint, own)
+        probabilities = score(reviews)
         seconds = time.process_time() - started
         if expected is None:
             expected, numpy_seconds = probabilities, seconds
         changed = int((probabilities.argmax(axis=1) != expected.argmax(axis=1)).sum())
-        speed = f"{len(texts) / seconds:7,.0f} texts/s  × NumPy {numpy_seconds / seconds:.2f}"
+        speed = f"{len(reviews) / seconds:7,.0f} texts/s  × NumPy {numpy_seconds / seconds:.2f}"
         difference = f"largest difference {np.abs(probabilities - expected).max():.1e}  changed {changed}"
         accuracy = f"accuracy {(probabilities.argmax(axis=1) == reviews.labels).mean():.4%}"
         print(f"{engine + ' ' + precision:18} {speed}  {difference}  {accuracy}", flush=True)

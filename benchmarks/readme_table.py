@@ -23,6 +23,7 @@ TABLES: dict[str, Callable[[Any], tables.Table]] = {
     "texts.json": tables.texts,
     "book.json": tables.book,
     "predict.json": tables.predict,
+    "predict-book.json": tables.predict,
     "serve.json": tables.serve,
     "stream-memory.json": tables.stream_memory,
     "attention.json": tables.attention,

@@ -220,7 +220,8 @@ def predict(record: Record) -> Table:
         rate = f"{reviews / found:,.0f}" if "stream" in name else NOTHING
         rows.append((name, f"{found:.2f}", rate, NOTHING if name == "mha --help" else _ratio(keras, found)))
     headings = ("command", "seconds", "reviews/s", "× as fast as Keras")
-    return Table(f"One text, and {reviews:,} reviews, each from a new process", headings, rows, *circumstances([record]))
+    title = f"Model {record['settings']['model']}: one text, and {reviews:,} reviews, each from a new process"
+    return Table(title, headings, rows, *circumstances([record]))
 
 
 def batch(record: Record) -> Table:
