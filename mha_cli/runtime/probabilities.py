@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mha_cli.data.corpus import EncodedTexts
     from mha_cli.text.encoding import EncodedText
 
-BATCH_TOKENS, BATCH_NUMBERS = 4_096, 1 << 19
+BATCH_TOKENS, BATCH_NUMBERS = 8_192, 1 << 18
 """Tokens in a batch, padding included, and numbers in their embeddings: enough to keep the cores busy, few enough for their caches."""
 
 Floats = npt.NDArray[np.float32]
