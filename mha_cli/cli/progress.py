@@ -28,7 +28,7 @@ def training_progress() -> Iterator[Callbacks]:
         if not console.is_terminal:
             count = now_and_then(show)  # lines that only count
             yield Callbacks(
-                log=lambda line: (count if line.startswith("reading") or line.endswith(" left") else show)(line),
+                log=lambda line: (count if line.startswith("reading") or line.endswith(" s left") else show)(line),
                 note=show,
                 on_step=lambda progress: count(step_text(progress)),
                 on_epoch=lambda record: show(str(record)),
