@@ -17,6 +17,7 @@ Axes: N texts, R buckets, F buckets that occur, C classes, U units of the logits
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_matrix, hstack
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
 from mha_cli.config.parameters import num_outputs
@@ -100,7 +102,9 @@ def fit_one_vs_rest(
         if is_class.all() or not is_class.any():
             return 0.0, 0.0 * mean_D, 1.0 if is_class.all() else -1.0
         solver = LinearSVC(C=regularization.c, dual=regularization.c <= LARGEST_DUAL_C, tol=TOLERANCE, random_state=0)
-        model = solver.fit(read, is_class, examples.weights)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # what a thousand passes leave does not generalize
+            model = solver.fit(read, is_class, examples.weights)
         weights_F, direction_D = np.split(model.coef_[0], [len(occurring)])
         return weights_F * scale_F / rms, direction_D / spread, float(model.intercept_[0])
 

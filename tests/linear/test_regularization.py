@@ -65,7 +65,6 @@ def judged_by_hand(features: npt.NDArray[np.float32], labels: npt.NDArray[np.int
 @pytest.mark.parametrize(
     ("num_texts", "num_classes", "noise", "steps"), [(150, 3, 0.5, {-2, -1}), (300, 4, 0.0, {1, 2}), (90, 2, 0.1, {-2, -1, 0, 1, 2})]
 )
-@pytest.mark.filterwarnings("ignore:Liblinear failed to converge")  # to a thousandth of the usual tolerance
 def test_what_other_folds_say_decides(
     num_texts: int, num_classes: int, noise: float, steps: set[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,6 +29,8 @@ from mha_cli.training.validation import Validation
 from tests.training.interruptions import assert_same_run, train
 from tests.training.numpy_trainer import NUM_TRAIN, NUM_UNLABELLED, NumpyTrainer, numpy_config
 
+pytestmark = pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")  # a user would see it
+
 Floats = npt.NDArray[np.float32]
 
 
