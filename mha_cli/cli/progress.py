@@ -26,9 +26,10 @@ def training_progress() -> Iterator[Callbacks]:
     with _console() as console:
         show = partial(print_line, console=console)
         if not console.is_terminal:
-            count = now_and_then(show)  # lines that only count
+            count = now_and_then(show)
             yield Callbacks(
-                log=lambda line: (count if line.startswith("reading") or line.endswith(" s left") else show)(line),
+                log=show,
+                count=count,
                 note=show,
                 on_step=lambda progress: count(step_text(progress)),
                 on_epoch=lambda record: show(str(record)),
@@ -50,7 +51,7 @@ def training_progress() -> Iterator[Callbacks]:
             display.start()
 
         try:
-            yield Callbacks(log=log, note=show, on_step=on_step, on_epoch=lambda record: show(str(record)))
+            yield Callbacks(log=log, count=log, note=show, on_step=on_step, on_epoch=lambda record: show(str(record)))
         finally:
             display.stop()
 
@@ -82,8 +83,13 @@ def now_and_then(show: Callable[[str], None]) -> Callable[[str], None]:
 def status(first: str) -> Iterator[Callbacks]:
     """Callbacks for short work: on a terminal one line that vanishes, elsewhere only the lines that are to be kept in view."""
     with _console() as console, console.status(Text(first)) as shown:
+
+        def log(line: str) -> None:
+            shown.update(Text(printable(line, 200)))
+
         yield Callbacks(
-            log=lambda text: shown.update(Text(printable(text, 200))),
+            log=log,
+            count=log,
             note=partial(print_line, console=console),
             on_texts=lambda done, total: shown.update(Text(f"scored {done:,} of {plural(total, 'text')}")),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from time import monotonic
@@ -24,6 +24,7 @@ from mha_cli.data.labels import name_of
 from mha_cli.data.token_store import TokenStore
 from mha_cli.errors import MhaError, listed, plural, printable
 from mha_cli.records.reader import StreamWarnings
+from mha_cli.system.callbacks import Callbacks
 from mha_cli.text.encoding import TextPipeline, ids_of
 from mha_cli.text.pieces import PieceTokenizer
 from mha_cli.text.tokenizer import make_tokenizer
@@ -382,15 +383,15 @@ def join_texts(first: EncodedTexts, second: EncodedTexts) -> EncodedTexts:
     )
 
 
-def counted(texts: Iterable[Item], name: str, log: Callable[[str], None], every: int = 500) -> Iterator[Item]:
-    """The texts of a source; their number so far is logged after every ``every`` texts, and after every second."""
+def counted(texts: Iterable[Item], name: str, callbacks: Callbacks, every: int = 500) -> Iterator[Item]:
+    """The texts of a source; their number so far is told after every ``every`` texts, and after every second."""
     number, last = 0, monotonic()
     for number, one in enumerate(texts, start=1):
         yield one
         if number % every == 0 or monotonic() - last > 1:
             last = monotonic()
-            log(f"reading {name}: {plural(number, 'text')}")
-    log(f"reading {name}: {plural(number, 'text')}")
+            callbacks.count(f"reading {name}: {plural(number, 'text')}")
+    callbacks.count(f"reading {name}: {plural(number, 'text')}")
 
 
 def _join(texts: Iterable[npt.NDArray[np.int32]], labels: npt.ArrayLike | array[int] | None, settings: TextConfig) -> EncodedTexts:

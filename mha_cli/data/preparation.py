@@ -81,10 +81,10 @@ def prepare(config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryText
     teacher = None if run in (None, "linear") else read_checkpoint(checkpoint_in(Path(run)))
     if config.model.vectors and not Path(config.model.vectors).exists():  # they are read after the texts, which may take long
         raise MhaError(f"model.vectors: {shown_path(config.model.vectors)}: no such file or folder", VECTOR_FORMATS)
-    source = in_memory or open_source(config.data, callbacks.log)
+    source = in_memory or open_source(config.data, callbacks)
     unlabelled = source.unlabelled()  # first, since a path that is wrong is refused at once
     split = source.splits[0]
-    texts = counted(source.read(split), source.name, callbacks.log)
+    texts = counted(source.read(split), source.name, callbacks)
     where = source.name if in_memory else f"{source.name}, split {split}"
     pieces = None if pretrained is None else pretrained.piece_tokenizer(config.text)
     corpus = Corpus(texts, config.text, source.class_names, where, config.data.validation == "names", pieces)
@@ -119,7 +119,7 @@ def prepare(config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryText
     if unlabelled is not None and not config.reads_unlabelled:
         callbacks.note(f"{source.name}: nothing reads the texts without labels; see training.teacher and linear.ngram_embeddings")
     elif unlabelled is not None or teacher:
-        more = counted(chain(unlabelled or (), made), f"{source.name}, texts without labels", callbacks.log)
+        more = counted(chain(unlabelled or (), made), f"{source.name}, texts without labels", callbacks)
         encoded = encode_texts(more, TextPipeline(config.text, vocabulary, pieces))
     if teacher:
         labelled = compress((one.text for one in source.read(split)), np.isin(np.arange(len(corpus)), train_rows))

@@ -112,7 +112,7 @@ def profile_data(
     layout, warnings = find_layout(paths[0], text_column, label_column, dialect), StreamWarnings()
     columns = labelled_columns(layout.text_column, layout.label_column, by_options=True)
     name = listed([*map(shown_path, paths)], 1)
-    texts = counted(read_labelled(paths, columns, dialect, warnings), name, callbacks.log)
+    texts = counted(read_labelled(paths, columns, dialect, warnings), name, callbacks)
     figures = _figures_of(Corpus(texts, TextConfig(), None, name), warnings, callbacks)
     return DataProfile(tuple(given), len(paths), layout, figures, dialect)
 
@@ -122,11 +122,11 @@ def look_over(config: Config, by_options: bool = False, callbacks: Callbacks = S
 
     Messages name options of the command rather than settings with ``by_options``.
     """
-    source = open_source(with_columns(config.data, callbacks.note), callbacks.log, by_options)
+    source = open_source(with_columns(config.data, callbacks.note), callbacks, by_options)
 
     def read(split: str, class_names: tuple[str, ...] | None = None, learnable: bool = False) -> tuple[Corpus, TextFigures]:
         where = f"{source.name}, split {split}"
-        texts = counted(source.read(split), where, callbacks.log)
+        texts = counted(source.read(split), where, callbacks)
         corpus = Corpus(texts, config.text, class_names, where, learnable=learnable)
         return corpus, _figures_of(corpus, source.warnings if isinstance(source, FileTexts) else StreamWarnings(), callbacks)
 

@@ -42,7 +42,7 @@ def labelled_texts(
     The split ``validation`` is the part held out in training; ``unseen`` refuses it if the model has learnt from it.
     """
     data = with_columns(data, callbacks.note)
-    source = open_source(data, callbacks.log, by_options=True)
+    source = open_source(data, callbacks, by_options=True)
     config, rows, caveat = checkpoint.config, None, ""
     if split == "validation" and split not in source.splits:
         if config.learns_from_validation and unseen:
@@ -58,7 +58,7 @@ def labelled_texts(
     else:
         split = split or default_split(data)
         texts = of_known_classes(source.read(split), checkpoint.class_names)
-        texts = counted(texts, f"{source.name}, split {split}", callbacks.log)
+        texts = counted(texts, f"{source.name}, split {split}", callbacks)
         encoded = encode_labelled(texts, checkpoint.text_pipeline(), checkpoint.class_names, f"{source.name}, split {split}")
         if _names_learnt_files(checkpoint, data, split):
             known = "the model was trained on a file of that name"

@@ -10,6 +10,7 @@ from mha_cli.data.labelled_text import TextSource
 from mha_cli.data.paths import matching_paths
 from mha_cli.errors import MhaError, printable, shown_path
 from mha_cli.records.reader import Dialect
+from mha_cli.system.callbacks import SILENT, Callbacks
 
 DataSection: TypeAlias = SampleData | TfdsData | FilesData | MemoryData
 
@@ -36,7 +37,7 @@ def with_columns(settings: DataSection, note: Callable[[str], None] = lambda _: 
     return settings.model_copy(update=columns)
 
 
-def open_source(settings: DataSection, log: Callable[[str], None] = lambda _: None, by_options: bool = False) -> TextSource:
+def open_source(settings: DataSection, callbacks: Callbacks = SILENT, by_options: bool = False) -> TextSource:
     """The data source of a config; with ``by_options``, messages name options of the command rather than settings."""
     settings = with_columns(settings)
     if isinstance(settings, MemoryData):
@@ -51,5 +52,5 @@ def open_source(settings: DataSection, log: Callable[[str], None] = lambda _: No
         return FileTexts(settings, by_options)
     from mha_cli.data.tfds import TfdsTexts
 
-    log(f"reading {settings.name}")
-    return TfdsTexts(settings, log)
+    callbacks.count(f"reading {settings.name}")
+    return TfdsTexts(settings, callbacks.log)

@@ -25,7 +25,7 @@ from mha_cli.layers.ngram_linear import position_weights
 from mha_cli.layers.ngrams import ids_of
 from mha_cli.linear.features import Ngrams
 from mha_cli.linear.stacking import Stack
-from mha_cli.system.callbacks import SILENT, counted_down
+from mha_cli.system.callbacks import SILENT, Callbacks, counted_down
 
 EPOCHS = 4
 BATCH_TEXTS = 128
@@ -42,7 +42,7 @@ def learn_context_weights(
     linear: LinearConfig,
     num_words: int,
     seed: int,
-    log: Callable[[str], None] = SILENT.log,
+    callbacks: Callbacks = SILENT,
 ) -> Floats:
     """The context weights of the first W ids, (W, K).
 
@@ -56,7 +56,7 @@ def learn_context_weights(
     steps = [rows for _ in range(EPOCHS) for rows in training_batches(texts.lengths, rng, BATCH_TEXTS)]
     context_weights = keras.Variable(np.zeros((num_words, len(linear.context_windows)), np.float32))
     step = _compile_step(context_weights, start, linear, len(steps))
-    for rows in counted_down(steps, "learning where n-grams count, step", log):
+    for rows in counted_down(steps, "learning where n-grams count, step", callbacks):
         step(ids_of(texts.padded(rows)), texts.padded(rows, sums_PU), texts.padded(rows, counts_P), texts.labels[rows])
     return np.array(context_weights)
 

@@ -6,7 +6,6 @@ R buckets, V n-grams that have an embedding, F some buckets, D width of an embed
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,7 +16,7 @@ from scipy.sparse import csr_matrix, vstack
 from mha_cli.config.settings import LinearConfig
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.pretrained.vectors import WordVectors
-from mha_cli.system.callbacks import SILENT, counted_down
+from mha_cli.system.callbacks import SILENT, Callbacks, counted_down
 from mha_cli.text.encoding import ids_of
 from mha_cli.text.ngrams import hashed_ngrams, hashed_subwords
 
@@ -55,11 +54,11 @@ def embeddings_of_words(vectors: WordVectors, buckets: int) -> NgramEmbeddings:
     return NgramEmbeddings(sorted_V, vectors.table[first_V], VECTORS_WEIGHT)
 
 
-def ngrams_of(texts: EncodedTexts, linear: LinearConfig, log: Callable[[str], None] = SILENT.log) -> Ngrams:
+def ngrams_of(texts: EncodedTexts, linear: LinearConfig, callbacks: Callbacks = SILENT) -> Ngrams:
     """The n-grams of texts up to length ``max_ngram``, by hash."""
     buckets, longest = linear.buckets, max(1, int(texts.lengths.max(initial=0)))
     parts, tokens, counts = [], [], []
-    for start in counted_down(range(0, len(texts), CHUNK_TEXTS), "finding n-grams, part", log):
+    for start in counted_down(range(0, len(texts), CHUNK_TEXTS), "finding n-grams, part", callbacks):
         lengths = texts.lengths[start : start + CHUNK_TEXTS]
         first_token = texts.offsets[start]
         token_ids = ids_of(texts.tokens[first_token : texts.offsets[start + len(lengths)]])
@@ -79,10 +78,10 @@ def ngrams_of(texts: EncodedTexts, linear: LinearConfig, log: Callable[[str], No
     return Ngrams(np.concatenate(parts), np.concatenate(tokens), np.concatenate([[0], np.cumsum(np.concatenate(counts))]))
 
 
-def text_features(texts: EncodedTexts, ngrams: Ngrams, linear: LinearConfig, log: Callable[[str], None] = SILENT.log) -> Any:
+def text_features(texts: EncodedTexts, ngrams: Ngrams, linear: LinearConfig, callbacks: Callbacks = SILENT) -> Any:
     """All features of the linear model: sparse (N, R). Times a table it is the layer ``NgramLinear`` without windows."""
     features = _ngram_features(texts, ngrams, linear)
-    return features + _subword_features(texts, linear, log) if linear.subwords else features
+    return features + _subword_features(texts, linear, callbacks) if linear.subwords else features
 
 
 def _ngram_features(texts: EncodedTexts, ngrams: Ngrams, linear: LinearConfig) -> Any:
@@ -95,10 +94,10 @@ def _ngram_features(texts: EncodedTexts, ngrams: Ngrams, linear: LinearConfig) -
     return csr_matrix((unit_weights, ngrams.buckets, ngrams.offsets), shape=(len(counts), linear.buckets))
 
 
-def _subword_features(texts: EncodedTexts, linear: LinearConfig, log: Callable[[str], None]) -> Any:
+def _subword_features(texts: EncodedTexts, linear: LinearConfig, callbacks: Callbacks) -> Any:
     """Counts of the subwords of a text, divided by the square root of their number, as in ``layers.ngram_linear.subword_logits``."""
     parts = []
-    for start in counted_down(range(0, len(texts), CHUNK_TEXTS), "finding subwords, part", log):
+    for start in counted_down(range(0, len(texts), CHUNK_TEXTS), "finding subwords, part", callbacks):
         lengths = texts.lengths[start : start + CHUNK_TEXTS]
         tokens = texts.tokens[texts.offsets[start] : texts.offsets[start + len(lengths)]]
         of_token = np.repeat(np.arange(len(lengths)), lengths)

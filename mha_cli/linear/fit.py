@@ -6,7 +6,6 @@ Axes: N texts, R buckets, U units of the logits, E distinct n-grams of all texts
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -26,6 +25,7 @@ from mha_cli.linear.regularization import choose_regularization
 from mha_cli.linear.stacking import fit_stack
 from mha_cli.model.classifier import build_linear
 from mha_cli.model.outputs import compile_forward, predict_outputs
+from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import MemoryEstimate
 
@@ -45,14 +45,14 @@ class LinearModel:
     regularization: Regularization | None = None  # regularization of the table, where it is known
 
 
-def fit_linear_model(config: Config, data: PreparedData, log: Callable[[str], None]) -> LinearModel:
+def fit_linear_model(config: Config, data: PreparedData, callbacks: Callbacks = SILENT) -> LinearModel:
     """Fit the linear model to the training part, with context weights if the config has windows."""
-    return _Fit(config, data, log).model()
+    return _Fit(config, data, callbacks).model()
 
 
-def cross_fit_linear_model(config: Config, data: PreparedData, log: Callable[[str], None]) -> tuple[LinearModel, Floats]:
+def cross_fit_linear_model(config: Config, data: PreparedData, callbacks: Callbacks = SILENT) -> tuple[LinearModel, Floats]:
     """The same model, and out-of-fold logits of the training part, (N, U)."""
-    fit = _Fit(config, data, log)
+    fit = _Fit(config, data, callbacks)
     fitted, (logits_NU, ngrams_EU) = fit.model(), fit.out_of_fold
     if fitted.context_weights is not None:
         weighted, plain = (
@@ -67,11 +67,11 @@ def cross_fit_linear_model(config: Config, data: PreparedData, log: Callable[[st
     return fitted, all_NU
 
 
-def refit_linear_model(config: Config, data: PreparedData, fitted: LinearModel, log: Callable[[str], None]) -> LinearModel:
+def refit_linear_model(config: Config, data: PreparedData, fitted: LinearModel, callbacks: Callbacks = SILENT) -> LinearModel:
     """Fit the table and the bias again, with the validation part as well; context weights and regularization stay."""
     what = "fitting the linear model with the validation part"
-    fit = _Fit(config, data.with_validation(), log, what)
-    table, bias = fit_one_vs_rest(fit.examples, fitted.regularization or fit.regularization, log, what)
+    fit = _Fit(config, data.with_validation(), callbacks, what)
+    table, bias = fit_one_vs_rest(fit.examples, fitted.regularization or fit.regularization, callbacks, what)
     return dataclasses.replace(fitted, table=table, bias=bias)
 
 
@@ -89,51 +89,51 @@ def linear_logits(config: Config, data: PreparedData, texts: EncodedTexts, fitte
 class _Fit:
     """The labelled texts as the linear model reads them, or a random part of very many, and what is fitted to them."""
 
-    def __init__(self, config: Config, data: PreparedData, log: Callable[[str], None], what: str = "fitting the linear model") -> None:
+    def __init__(self, config: Config, data: PreparedData, callbacks: Callbacks, what: str = "fitting the linear model") -> None:
         assert config.linear
-        self.linear, self.seed, self.log = config.linear, config.seed, log
-        log(what)
+        self.linear, self.seed, self.callbacks = config.linear, config.seed, callbacks
+        callbacks.log(what)
         set_seed(self.seed)
         rng = np.random.default_rng(self.seed)
         self.rows = data.train.random_rows(MOST_TEXTS, rng)
         self.texts = data.train if len(self.rows) == len(data.train) else data.train.subset(self.rows)
-        self.ngrams = ngrams_of(self.texts, self.linear, log)
+        self.ngrams = ngrams_of(self.texts, self.linear, callbacks)
         self.num_words = context_words(self.linear, len(data.vocabulary))
         self.folds = rng.permutation(len(self.texts)) % FOLDS
         embeddings = None if data.vectors is None else embeddings_of_words(data.vectors, self.linear.buckets)
         if self.linear.ngram_embeddings:
-            log("learning embeddings of n-grams from all texts")
+            callbacks.log("learning embeddings of n-grams from all texts")
             parts = [self.ngrams]
             if data.unlabelled is not None:
-                parts.append(ngrams_of(data.unlabelled.random_part(MOST_TEXTS, np.random.default_rng(self.seed)), self.linear, log))
-            embeddings = learn_ngram_embeddings(parts, self.seed, log)
+                parts.append(ngrams_of(data.unlabelled.random_part(MOST_TEXTS, np.random.default_rng(self.seed)), self.linear, callbacks))
+            embeddings = learn_ngram_embeddings(parts, self.seed, callbacks)
         labels, num_classes = self.texts.labels, len(data.class_names)
         weights = loss_weights(config.training.class_weights, one_hot(labels, num_classes))
-        self.examples = Examples(text_features(self.texts, self.ngrams, self.linear, log), labels, num_classes, weights, embeddings)
+        self.examples = Examples(text_features(self.texts, self.ngrams, self.linear, callbacks), labels, num_classes, weights, embeddings)
 
     @cached_property
     def regularization(self) -> Regularization:
-        return choose_regularization(self.examples, self.seed, self.log)
+        return choose_regularization(self.examples, self.seed, self.callbacks)
 
     @cached_property
     def out_of_fold(self) -> tuple[Floats, Floats]:
         """Out-of-fold logits of the texts, (N, U), and of the n-grams of each text, (E, U)."""
         buckets_E, units = self.ngrams.buckets, num_outputs(self.examples.num_classes)
         logits_NU, ngrams_EU = (np.zeros((number, units), np.float32) for number in (len(self.texts), len(buckets_E)))
-        for own, model in cross_fitted(self.examples, self.regularization, self.folds, self.log):
+        for own, model in cross_fitted(self.examples, self.regularization, self.folds, self.callbacks):
             own_E = np.repeat(own, np.diff(self.ngrams.offsets))
             logits_NU[own] = model.logits(self.examples.features[own])
             ngrams_EU[own_E] = model.table[buckets_E[own_E]]
         return logits_NU, ngrams_EU
 
     def model(self) -> LinearModel:
-        table, bias = fit_one_vs_rest(self.examples, self.regularization, self.log)
+        table, bias = fit_one_vs_rest(self.examples, self.regularization, self.callbacks)
         context_weights = None
         if self.linear.context_windows:
             logits_NU, ngrams_EU = self.out_of_fold
-            self.log("learning where n-grams count")
+            self.callbacks.log("learning where n-grams count")
             start = fit_stack(np.zeros_like(logits_NU), logits_NU, self.texts.labels)
             context_weights = learn_context_weights(
-                self.texts, self.ngrams, ngrams_EU, start, self.linear, self.num_words, self.seed, self.log
+                self.texts, self.ngrams, ngrams_EU, start, self.linear, self.num_words, self.seed, self.callbacks
             )
         return LinearModel(table, bias, context_weights, self.regularization)

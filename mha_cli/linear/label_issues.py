@@ -11,7 +11,6 @@ Axes: N texts, C classes, U units of the logits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,9 +74,9 @@ def find_label_issues(config: Config, most: int, by_options: bool = False, callb
     if config.linear is None:
         recipe = load_config(find_config("text"), ["data.source=sample"])
         config = recipe.model_copy(update={"data": config.data, "seed": config.seed})
-    source = open_source(with_columns(config.data, callbacks.note), callbacks.log, by_options)
+    source = open_source(with_columns(config.data, callbacks.note), callbacks, by_options)
     split = source.splits[0]
-    texts = counted(source.read(split), source.name, callbacks.log)
+    texts = counted(source.read(split), source.name, callbacks)
     corpus = Corpus(texts, config.text, source.class_names, f"{source.name}, split {split}")
     if config.auto:
         config = decide(config, corpus.facts())
@@ -85,7 +84,7 @@ def find_label_issues(config: Config, most: int, by_options: bool = False, callb
     vocabulary = corpus.vocabulary(np.arange(num_texts), config.text.vocabulary_size)
     probabilities_NC = np.zeros((num_texts, len(names)), np.float32)
     for part in np.array_split(np.random.default_rng(config.seed).permutation(num_texts), -(-num_texts // MOST_TOGETHER)):
-        probabilities_NC[part] = cross_fitted_probabilities(corpus.encode(part, vocabulary, config.text), len(names), config, callbacks.log)
+        probabilities_NC[part] = cross_fitted_probabilities(corpus.encode(part, vocabulary, config.text), len(names), config, callbacks)
     in_doubt, rows = contradicted(probabilities_NC, labels), ranked(probabilities_NC, labels)[:most]
     accuracy = float((probabilities_NC.argmax(axis=1) == labels).mean())
 
@@ -127,16 +126,16 @@ def ranked(probabilities_NC: Floats, labels_N: Ids) -> npt.NDArray[np.int64]:
     return np.lexsort((self_confidence_N, probabilities_NC.argmax(axis=1) == labels_N))
 
 
-def cross_fitted_probabilities(texts: EncodedTexts, num_classes: int, config: Config, log: Callable[[str], None]) -> Floats:
+def cross_fitted_probabilities(texts: EncodedTexts, num_classes: int, config: Config, callbacks: Callbacks = SILENT) -> Floats:
     """Out-of-fold probabilities of all classes, (N, C), for texts in random order; every class is dealt out over the folds."""
     labels = texts.labels
     folds = np.empty(len(texts), np.int64)
     folds[np.argsort(labels, kind="stable")] = np.arange(len(texts)) % FOLDS
     assert config.linear
-    features = text_features(texts, ngrams_of(texts, config.linear, log), config.linear, log)
+    features = text_features(texts, ngrams_of(texts, config.linear, callbacks), config.linear, callbacks)
     weights = loss_weights(config.training.class_weights, one_hot(labels, num_classes))
     examples = Examples(features, labels, num_classes, weights)
     logits_NU = np.zeros((len(texts), num_outputs(num_classes)), np.float32)
-    for own, model in cross_fitted(examples, choose_regularization(examples, config.seed, log), folds, log):
+    for own, model in cross_fitted(examples, choose_regularization(examples, config.seed, callbacks), folds, callbacks):
         logits_NU[own] = model.logits(features[own])
     return probabilities_of(fit_stack(np.zeros_like(logits_NU), logits_NU, labels).logits(0.0, logits_NU))

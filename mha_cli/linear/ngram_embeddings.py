@@ -22,7 +22,7 @@ import numpy as np
 import tensorflow as tf
 
 from mha_cli.linear.features import NgramEmbeddings, Ngrams
-from mha_cli.system.callbacks import SILENT, counted_down
+from mha_cli.system.callbacks import SILENT, Callbacks, counted_down
 
 WIDTH = 64
 LEAST_TEXTS = 3  # texts that an n-gram must occur in to have an embedding
@@ -33,7 +33,7 @@ BATCH_TEXTS = 64
 LEARNING_RATE = 0.1  # at the first step; it falls linearly to zero
 
 
-def learn_ngram_embeddings(texts: Sequence[Ngrams], seed: int, log: Callable[[str], None] = SILENT.log) -> NgramEmbeddings | None:
+def learn_ngram_embeddings(texts: Sequence[Ngrams], seed: int, callbacks: Callbacks = SILENT) -> NgramEmbeddings | None:
     """The embeddings of n-grams that occur in several texts; None if no n-gram does. ``texts`` come in one or more parts."""
     buckets_E = np.concatenate([part.buckets for part in texts])
     lengths = np.concatenate([np.diff(part.offsets) for part in texts])
@@ -53,7 +53,7 @@ def learn_ngram_embeddings(texts: Sequence[Ngrams], seed: int, log: Callable[[st
     for epoch in range(EPOCHS):
         order = rng.permutation(len(lengths))
         what = f"learning embeddings of n-grams, epoch {epoch + 1} of {EPOCHS}, step"
-        for start in counted_down(range(0, len(order), BATCH_TEXTS), what, log):
+        for start in counted_down(range(0, len(order), BATCH_TEXTS), what, callbacks):
             batch = order[start : start + BATCH_TEXTS]
             rows_P = np.concatenate([rows_E[offsets[text] : offsets[text + 1]] for text in batch])
             text_P = np.repeat(np.arange(len(batch), dtype=np.int32), offsets[batch + 1] - offsets[batch])

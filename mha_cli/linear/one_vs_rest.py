@@ -18,7 +18,7 @@ Axes: N texts, R buckets, F buckets that occur, C classes, U units of the logits
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -30,7 +30,7 @@ from sklearn.svm import LinearSVC
 
 from mha_cli.config.parameters import num_outputs
 from mha_cli.linear.features import NgramEmbeddings
-from mha_cli.system.callbacks import SILENT, counted_down
+from mha_cli.system.callbacks import SILENT, Callbacks, counted_down
 
 TOLERANCE = 1e-2  # tolerance of the solver; a smaller one changes only digits that do not generalize
 LARGEST_DUAL_C = 30.0  # beyond it, dual coordinate descent converges slowly, and texts are few: the primal solver is quick
@@ -74,7 +74,7 @@ class Regularization(NamedTuple):
 
 
 def fit_one_vs_rest(
-    examples: Examples, regularization: Regularization, log: Callable[[str], None] = SILENT.log, what: str = "fitting the linear model"
+    examples: Examples, regularization: Regularization, callbacks: Callbacks = SILENT, what: str = "fitting the linear model"
 ) -> Coefficients:
     """Fit a linear model per class. A class with no text, or with all, gets the margin alone; without any feature all is zero.
 
@@ -110,7 +110,7 @@ def fit_one_vs_rest(
 
     units = num_outputs(examples.num_classes)
     table, bias = np.zeros((features.shape[1], units), np.float32), np.zeros(units, np.float32)
-    for unit in counted_down(range(units), f"{what}, class", log):
+    for unit in counted_down(range(units), f"{what}, class", callbacks):
         weights_F, direction_D, shift = fit(1 if units == 1 else unit)
         table[occurring, unit], bias[unit] = regularization.scale * weights_F, regularization.scale * (shift - mean_D @ direction_D)
         if embeddings is not None:
@@ -119,13 +119,13 @@ def fit_one_vs_rest(
 
 
 def cross_fitted(
-    examples: Examples, regularization: Regularization, folds: npt.NDArray[np.int64], log: Callable[[str], None]
+    examples: Examples, regularization: Regularization, folds: npt.NDArray[np.int64], callbacks: Callbacks
 ) -> Iterator[tuple[npt.NDArray[np.bool_], Coefficients]]:
     """For each fold, which texts are in it, (N,), and the model of all others; ``folds`` has the fold of each text, (N,)."""
     for fold in range(FOLDS):
         what = f"fitting the linear model without fold {fold + 1} of {FOLDS}"
-        log(what)
-        yield folds == fold, fit_one_vs_rest(examples.at(folds != fold), regularization, log, what)
+        callbacks.log(what)
+        yield folds == fold, fit_one_vs_rest(examples.at(folds != fold), regularization, callbacks, what)
 
 
 def feature_weights(features: Any, labels: npt.NDArray[np.int32], num_classes: int) -> npt.NDArray[np.float64]:

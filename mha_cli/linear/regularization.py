@@ -8,13 +8,11 @@ Axes: N texts, R buckets, U units of the logits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from mha_cli.linear.one_vs_rest import Examples, Regularization, fit_one_vs_rest
 from mha_cli.linear.stacking import fit_scale
-from mha_cli.system.callbacks import SILENT
+from mha_cli.system.callbacks import SILENT, Callbacks
 
 CHOICE_FOLDS = 3  # folds of the texts; two are fitted on, and one is held out
 MOST_IN_FOLD = 3_000  # texts; of more, others are left out of the choice, since C fits all numbers of texts from here on
@@ -24,7 +22,7 @@ MOST_STEPS = 2  # away from the usual C
 USUAL_SCALE = 3.3  # mean scale over many data sets, the prior for few texts (`docs/experiments.md`)
 
 
-def choose_regularization(examples: Examples, seed: int, log: Callable[[str], None] = SILENT.log) -> Regularization:
+def choose_regularization(examples: Examples, seed: int, callbacks: Callbacks = SILENT) -> Regularization:
     """The regularization with the least cross-entropy on texts that a linear model has not learnt from; ``seed`` deals out the folds."""
     labels = examples.labels
     order = np.random.default_rng(seed).permutation(len(labels))
@@ -36,7 +34,7 @@ def choose_regularization(examples: Examples, seed: int, log: Callable[[str], No
     def judge(c: float) -> tuple[float, Regularization]:
         usual = Regularization(c, USUAL_SCALE)
         what = f"choosing the regularization of the linear model, C {c:.3g}"
-        models = [fit_one_vs_rest(examples.at((folds != fold) & (folds < CHOICE_FOLDS)), usual, log, what) for fold in held_out]
+        models = [fit_one_vs_rest(examples.at((folds != fold) & (folds < CHOICE_FOLDS)), usual, callbacks, what) for fold in held_out]
         logits = [model.logits(examples.features[folds == fold]) for fold, model in zip(held_out, models, strict=True)]
         scale, loss = fit_scale(np.concatenate(logits), labels_of_held_out)
         return loss, Regularization(c, scale * USUAL_SCALE)

@@ -50,6 +50,7 @@ class Callbacks:
     """Functions that a long run calls as it goes on; the defaults do nothing."""
 
     log: Callable[[str], None] = lambda _: None
+    count: Callable[[str], None] = lambda _: None  # a line that the next one replaces: how far something is
     note: Callable[[str], None] = lambda _: None  # a line to be kept in view
     on_step: Callable[[StepProgress], None] = lambda _: None
     on_epoch: Callable[[EpochRecord], None] = lambda _: None
@@ -64,12 +65,12 @@ T = TypeVar("T")
 LOG_SECONDS = 2.0  # seconds between two lines of progress
 
 
-def counted_down(items: Sequence[T], what: str, log: Callable[[str], None]) -> Iterator[T]:
+def counted_down(items: Sequence[T], what: str, callbacks: Callbacks) -> Iterator[T]:
     """The items one by one; when they take long, a line tells the time left. ``what`` names an item."""
     started = logged = monotonic()
     for done, item in enumerate(items):
         now = monotonic()
         if now - logged > LOG_SECONDS:
             logged = now
-            log(f"{what} {done + 1:,} of {len(items):,}, {(now - started) / done * (len(items) - done):,.0f} s left")
+            callbacks.count(f"{what} {done + 1:,} of {len(items):,}, {(now - started) / done * (len(items) - done):,.0f} s left")
         yield item

@@ -33,8 +33,11 @@ def computed_once(compute: Callable[[Rows], Floats], shape: tuple[int, int], pat
             file.flush()
             done += len(rows)
             rate = (done - first) / (monotonic() - started)
-            left = f"{(num_texts - done) / rate:,.0f} s left" if done < num_texts else "done"
-            callbacks.log(f"{what} of {done:,} of {plural(num_texts, 'text')}, {rate:,.0f} texts/s, {left}")
+            line = f"{what} of {done:,} of {plural(num_texts, 'text')}, {rate:,.0f} texts/s"
+            if done < num_texts:
+                callbacks.count(f"{line}, {(num_texts - done) / rate:,.0f} s left")
+            else:
+                callbacks.log(f"{line}, done")
             if callbacks.stop():
                 raise KeyboardInterrupt
     return np.fromfile(path, np.float32).reshape(-1, width)

@@ -12,7 +12,6 @@ Axes: N labelled texts, M texts without a label, U units of the logits, C classe
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -34,13 +33,13 @@ SHARE = 0.5  # share of the teacher in a labelled text's target
 Floats = npt.NDArray[np.float32]
 
 
-def answers_of_linear_model(config: Config, data: PreparedData, log: Callable[[str], None]) -> tuple[LinearModel, Floats]:
+def answers_of_linear_model(config: Config, data: PreparedData, callbacks: Callbacks) -> tuple[LinearModel, Floats]:
     """The linear model, and its answers to all texts, (N + M, C), out-of-fold for those with a label."""
-    fitted, logits_NU = cross_fit_linear_model(config, data, log)
+    fitted, logits_NU = cross_fit_linear_model(config, data, callbacks)
     weights = loss_weights(config.training.class_weights, data.targets)
     stack = fit_stack(np.zeros_like(logits_NU), logits_NU, data.train.labels, weights)
     if data.unlabelled is not None:
-        log(f"scoring {plural(len(data.unlabelled), 'text')} without labels")
+        callbacks.log(f"scoring {plural(len(data.unlabelled), 'text')} without labels")
         logits_NU = np.concatenate([logits_NU, linear_logits(config, data, data.unlabelled, fitted)])
     return fitted, probabilities_of(stack.logits(0.0, logits_NU)).astype(np.float32)
 

@@ -266,15 +266,15 @@ def _fitted(config: Config, data: PreparedData, path: Path, callbacks: Callbacks
         arrays["answers"] = answers_of_run(data, path, callbacks)
         data = with_answers(data, arrays["answers"])  # the linear model learns from them as well
     elif config.training.teacher:
-        linear, arrays["answers"] = answers_of_linear_model(config, data, callbacks.log)
+        linear, arrays["answers"] = answers_of_linear_model(config, data, callbacks)
     if config.linear is None:
         return arrays
-    linear = linear or fit_linear_model(config, data, callbacks.log)
+    linear = linear or fit_linear_model(config, data, callbacks)
     arrays |= {"table": linear.table, "bias": linear.bias}
     if linear.context_weights is not None:
         arrays["context_weights"] = linear.context_weights
     if config.refits_linear:
-        refitted = refit_linear_model(config, data, linear, callbacks.log)
+        refitted = refit_linear_model(config, data, linear, callbacks)
         arrays |= {"refitted_table": refitted.table, "refitted_bias": refitted.bias}
     return arrays
 

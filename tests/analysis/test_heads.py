@@ -242,7 +242,7 @@ def test_scores_that_have_learnt_from_the_validation_part_do_not_say_there_how_m
     prepared = prepare(config)
     trainer, start = Trainer(config, prepared), EpochRecord(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, True)
     trainer.set_weights(decompose(checkpoint.weights)[0])
-    validation = Validation(config, prepared, fit_linear_model(config, prepared, lambda _: None), decompose(checkpoint.weights)[1])
+    validation = Validation(config, prepared, fit_linear_model(config, prepared), decompose(checkpoint.weights)[1])
     validation.score(trainer)
     records: list[EpochRecord] = []
     worse = with_training(checkpoint, learning_rate=10.0)  # so that the start is kept

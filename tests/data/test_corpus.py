@@ -16,6 +16,7 @@ from mha_cli.data.corpus import Corpus, EncodedTexts, counted, drop_words, encod
 from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.sample import SampleTexts
 from mha_cli.records.reader import StreamWarnings
+from mha_cli.system.callbacks import Callbacks
 from mha_cli.text.encoding import TextPipeline
 from mha_cli.text.vocabulary import Vocabulary
 from tests.errors import error_of
@@ -54,9 +55,9 @@ def test_repeated_texts_are_counted_to_the_letter() -> None:
 
 def test_counted_tells_how_many_have_passed() -> None:
     told: list[str] = []
-    assert list(counted(range(7), "films", told.append, every=3)) == [*range(7)]
+    assert list(counted(range(7), "films", Callbacks(count=told.append), every=3)) == [*range(7)]
     assert told == [f"reading films: {number} texts" for number in (3, 6, 7)]
-    assert (list(counted([], "films", told.append)), told[3:]) == ([], ["reading films: 0 texts"])
+    assert (list(counted([], "films", Callbacks(count=told.append))), told[3:]) == ([], ["reading films: 0 texts"])
 
 
 @pytest.mark.parametrize(

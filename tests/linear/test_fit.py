@@ -49,7 +49,7 @@ def fit(
 ) -> LinearModel:
     train = encoded(texts, list(labels))
     config = Config(linear=linear, seed=seed)
-    return fit_linear_model(config, prepared(config, train, train, num_classes), lambda _: None)
+    return fit_linear_model(config, prepared(config, train, train, num_classes))
 
 
 def prepared(config: Config, train: EncodedTexts, validation: EncodedTexts, num_classes: int) -> PreparedData:
@@ -108,7 +108,7 @@ def test_context_weights_are_learnt_on_what_the_other_folds_say(num_classes: int
 def test_of_too_many_texts_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     fitted: list[EncodedTexts] = []
     monkeypatch.setattr(module, "MOST_TEXTS", 30)
-    monkeypatch.setattr(module, "ngrams_of", lambda texts, linear, log: fitted.append(texts) or ngrams_of(texts, linear, log))
+    monkeypatch.setattr(module, "ngrams_of", lambda texts, *given: fitted.append(texts) or ngrams_of(texts, *given))
     texts, labels = random_texts(90, 2)
     linear = settings(1)
     first, again, other = (fit(texts, labels, linear, seed=seed) for seed in (1, 1, 2))
@@ -128,8 +128,8 @@ def test_refitted_on_the_validation_part_too() -> None:
     texts, labels = random_texts(60, 2)
     config = Config(linear=settings(1, context_windows=[2]), seed=5)
     data = prepared(config, encoded(texts, list(labels)), encoded([[30, 10], [30, 11]] * 5, [1] * 10), 2)
-    first = fit_linear_model(config, data, lambda _: None)
-    refitted = refit_linear_model(config, data, first, lambda _: None)
+    first = fit_linear_model(config, data)
+    refitted = refit_linear_model(config, data, first)
     assert first.table[bucket([30], BUCKETS), 0] == 0 < refitted.table[bucket([30], BUCKETS), 0]
     both = encoded(texts + [[30, 10], [30, 11]] * 5, [*labels, *[1] * 10])
     assert first.regularization is not None
@@ -148,7 +148,7 @@ def test_classes_count_alike_where_they_are_to() -> None:
     for class_weights in ("none", "balanced"):
         config = config_from_dict({"linear": {"max_ngram": 1, "buckets": BUCKETS}, "training": {"class_weights": class_weights}}, "test")
         train = encoded(texts, labels)
-        fitted = fit_linear_model(config, prepared(config, train, train, 2), lambda _: None)
+        fitted = fit_linear_model(config, prepared(config, train, train, 2))
         said.append(float(totals([[10, 3]], fitted, config.linear)[0, 0]))
     assert said[0] < 0 < said[1]
 
@@ -176,8 +176,8 @@ def test_cross_fitted_scores_come_from_tables_that_do_not_know_the_text(
     linear = {"max_ngram": 2, "buckets": 4096, "end_decay": 3, "context_windows": windows} | subwords
     config = config_from_dict({"text": {"subword_characters": characters}, "linear": linear}, "test")
     data = prepared(config, train, train, 3)
-    fitted, found = cross_fit_linear_model(config, data, lambda _: None)
-    plain = fit_linear_model(config, data, lambda _: None)
+    fitted, found = cross_fit_linear_model(config, data)
+    plain = fit_linear_model(config, data)
     np.testing.assert_array_equal(fitted.table, plain.table)
     assert len(tables) >= FOLDS
     rows = train.random_rows(most, np.random.default_rng(config.seed))

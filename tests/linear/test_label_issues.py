@@ -67,7 +67,7 @@ def test_cleanlab_says_the_same() -> None:
 def test_a_class_of_one_text_is_nobody_elses_answer() -> None:
     labels = [0, 1] * 20 + [2]
     tokens = encoded([[2 + label, 10 + number % 7] for number, label in enumerate(labels)], labels)
-    found = cross_fitted_probabilities(tokens, 3, Config(linear=LinearConfig(max_ngram=1, buckets=128)), lambda _: None)
+    found = cross_fitted_probabilities(tokens, 3, Config(linear=LinearConfig(max_ngram=1, buckets=128)))
     assert (found[:40, 2] < 0.01).all()  # 0.04 for those whose fold it is in, if it were scored 0 there
     assert (found[:40].argmax(axis=1) == labels[:40]).all()
 

@@ -59,7 +59,7 @@ def write_texts(folder: Path, classes: int, unlabelled: bool, keep: bool = False
 def test_targets_are_half_label_and_half_what_scores_from_other_texts_say(tmp_path: Path, classes: int) -> None:
     config = write_texts(tmp_path, classes, unlabelled=True)
     data = prepare(config)
-    fitted, scores = cross_fit_linear_model(config, data, lambda _: None)
+    fitted, scores = cross_fit_linear_model(config, data)
     stack = fit_stack(np.zeros_like(scores), scores, data.train.labels)
 
     def said(scores: Floats) -> Floats:
@@ -95,7 +95,7 @@ def test_the_encoder_stands_alone_in_the_checkpoint(tmp_path: Path) -> None:
 def test_a_linear_model_is_refitted_and_stays_beside_the_encoder_it_has_taught(tmp_path: Path) -> None:
     config = write_texts(tmp_path, 2, unlabelled=True, keep=True, refit=True)
     summary, data = train(config, tmp_path / "run"), prepare(config)
-    expected = refit_linear_model(config, data, fit_linear_model(config, data, lambda _: None), lambda _: None)
+    expected = refit_linear_model(config, data, fit_linear_model(config, data))
     checkpoint = read_checkpoint(summary.checkpoint)
     assert checkpoint.config == config
     np.testing.assert_allclose(checkpoint.weights["linear/table"], expected.table, atol=1e-6)
@@ -207,7 +207,7 @@ def test_a_run_that_was_interrupted_asks_its_teacher_once_and_ends_the_same(tmp_
     train(config, tmp_path / "whole")
 
     def watched(stop: bool) -> Callbacks:
-        return Callbacks(log=seen.append, stop=lambda: stop and "answers of 128" in seen[-1])
+        return Callbacks(log=seen.append, count=seen.append, stop=lambda: stop and "answers of 128" in seen[-1])
 
     with pytest.raises(KeyboardInterrupt):
         train(config, tmp_path / "stopped", watched(True))

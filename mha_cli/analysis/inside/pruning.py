@@ -142,7 +142,7 @@ def retrain(checkpoint: Checkpoint, epochs: int, data: DataSection, callbacks: C
         raise MhaError(message, "bring them back, or train anew with fewer heads")
     weights, linear = decompose(checkpoint.weights)
     # Scores that know the validation part would count for too much there.
-    unknowing = fit_linear_model(config, prepared, callbacks.log) if config.refits_linear else linear
+    unknowing = fit_linear_model(config, prepared, callbacks) if config.refits_linear else linear
     trainer, validation = Trainer(config, prepared), Validation(config, prepared, unknowing, linear)
     trainer.set_weights(weights)
     start = EpochRecord(0, math.nan, math.nan, *validation.score(trainer), 0.0, 0.0, best=True)
