@@ -53,7 +53,8 @@ def unicode_words(punctuation: bool) -> FindAll:
     extend = r"\p{M}\p{Grapheme_Extend}\p{Grapheme_Cluster_Break=SpacingMark}\u200d"
     words = _words_and_addresses(letter, f"[{letter}{extend}]", letter + extend, f"{any_letter}{extend}_")
     pictograph = r"[\p{Extended_Pictographic}--[\p{P}©®™]]"
-    emoji = rf"(?:[0-9#*]\u20e3|\p{{Regional_Indicator}}{{2}}|{pictograph})(?:[{extend}\p{{Emoji_Modifier}}]|(?<=\u200d){pictograph})*"
+    joined = rf"{pictograph}(?:\p{{Grapheme_Cluster_Break=Extend}}*\u200d{pictograph})*"
+    emoji = rf"(?:[0-9#*]\u20e3|\p{{Regional_Indicator}}{{2}}|{joined})[{extend}\p{{Emoji_Modifier}}]*"
     stacked = rf"(?<=\p{{Indic_Syllabic_Category=Invisible_Stacker}})[{any_letter}]"  # a Khmer or Burmese letter below another
     grapheme = f"[{any_letter}](?:[{extend}]|{stacked})*"
     # \x1c to \x1f are white space to Python; invisible characters are no marks.

@@ -124,6 +124,7 @@ def test_without_punctuation_addresses_and_emoji_are_left() -> None:
 
 
 @given(st.lists(st.sampled_from([*"ภาษานำ้ไทยພຳ日本語がガｶﾞーｰ々មែ\u200d\u0301👍👩", "ខ្ម", "မ္မ", "ស្ត្រ"]), max_size=20))
+@example(["👍", "ำ", "\u200d", "👍"])  # a vowel that takes space ends an emoji
 def test_what_has_no_spaces_is_split_as_unicode_says(parts: list[str]) -> None:
     """Our expression beside the library's own grapheme clusters, of Unicode Standard Annex #29."""
     text = unicodedata.normalize("NFC", "日" + "".join(parts))
