@@ -197,6 +197,7 @@ def server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
 
         def connection_lost(self, exc: Exception | None) -> None:
             connections.pop(self, None)
+            self._drop.cancel()
             super().connection_lost(exc)
 
         def pause_writing(self) -> None:
@@ -208,6 +209,7 @@ def server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
             super().resume_writing()
 
         def on_response_complete(self) -> None:
+            self._drop.cancel()  # else it would keep this request for as long as a head may take
             self._await_head()
             super().on_response_complete()
 
@@ -229,7 +231,7 @@ def server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
                 if self.cycle is last:
                     self.transport.close()
 
-            self.loop.call_later(limits.body_seconds, drop)
+            self._drop = self.loop.call_later(limits.body_seconds, drop)
 
     config = uvicorn.Config(
         app,

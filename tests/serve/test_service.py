@@ -1,6 +1,7 @@
 """What the service answers, and what it refuses."""
 
 import contextlib
+import gc
 import json
 import re
 import socket
@@ -13,10 +14,11 @@ pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 
 from pydantic import ValidationError
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.runtime.classifier import Classifier
@@ -321,3 +323,14 @@ def test_a_fault_of_one_text_is_no_fault_of_the_others(
         assert ask(port, "/predict", {"text": "z"}) == (500, {"error": "a fault in mha; its stderr says which"})
     said = "POST /predict: ValueError: no such thing; this is a fault in mha, MHA_DEBUG=1 shows where"
     assert [record.getMessage() for record in caplog.records] == [said, said]
+
+
+def test_what_has_been_answered_is_let_go(port: int) -> None:
+    for _ in range(20):  # each with a connection of its own
+        assert ask(port, "/predict", {"text": "a"})[0] == 200
+    with contextlib.closing(HTTPConnection("127.0.0.1", port)) as client:
+        for _ in range(20):
+            client.request("GET", "/healthz")
+            assert client.getresponse().read()
+    gc.collect()
+    assert sum(isinstance(one, RequestResponseCycle) for one in gc.get_objects()) < 10
