@@ -244,6 +244,7 @@ def server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
         log_config=None,
         log_level="warning" if os.environ.get("MHA_DEBUG") == "1" else "critical",  # faults are told by Guarded
         proxy_headers=False,
+        timeout_keep_alive=int(limits.body_seconds) + 1,  # Connection drops idle clients sooner
         server_header=False,
         timeout_graceful_shutdown=int(limits.body_seconds + limits.answer_seconds) + 1,
     )

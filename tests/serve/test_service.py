@@ -23,7 +23,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.serve import app
-from mha_cli.serve.server import Limits
+from mha_cli.serve.server import Limits, server
 from mha_cli.version import __version__
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
 from tests.cli.command import nearly, run_here
@@ -323,6 +323,11 @@ def test_a_fault_of_one_text_is_no_fault_of_the_others(
         assert ask(port, "/predict", {"text": "z"}) == (500, {"error": "a fault in mha; its stderr says which"})
     said = "POST /predict: ValueError: no such thing; this is a fault in mha, MHA_DEBUG=1 shows where"
     assert [record.getMessage() for record in caplog.records] == [said, said]
+
+
+def test_an_idle_connection_is_kept_as_long_as_a_new_one() -> None:
+    limits = Limits()
+    assert server(app.application(small_checkpoint()), limits).config.timeout_keep_alive > limits.body_seconds
 
 
 def test_what_has_been_answered_is_let_go(port: int) -> None:
