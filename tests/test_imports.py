@@ -90,8 +90,8 @@ def test_completion_needs_no_arithmetic(line: str, tmp_path: Path) -> None:
         pytest.param(
             "data reviews.csv --label-issues 1", "sklearn", TENSORFLOW | {"h5py"}, marks=pytest.mark.process
         ),  # as slow as evaluate
-        ("evaluate a.keras --data reviews.csv", "sklearn", TENSORFLOW | {"h5py"}),
-        ("shuffle-test a.keras --data reviews.csv", "numpy", TENSORFLOW | {"h5py"}),
+        ("evaluate a.keras --data reviews.csv", "numpy", HEAVY),
+        ("shuffle-test a.keras --data reviews.csv", "numpy", HEAVY),
         pytest.param("export a.keras -f onnx -o a.onnx --data reviews.csv", "onnxruntime", LEARNING, marks=pytest.mark.extras),
         pytest.param(
             "predict -c a.keras --engine openvino --workers 1 film",

@@ -11,21 +11,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
-from scipy.stats import binomtest
-from sklearn.metrics import f1_score
 
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.data.intervals import bootstrap, interval, wilson_interval
+from mha_cli.data.intervals import bootstrap, interval, sign_test, wilson_interval
 from mha_cli.data.scored_texts import LabelledTexts
 from mha_cli.errors import MhaError
-from mha_cli.runtime.metrics import mean_loss_and_accuracy
+from mha_cli.runtime.metrics import Ids, class_counts, f1_scores, mean_loss_and_accuracy
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.system.callbacks import SILENT, Callbacks
 
 LEVEL = 0.05  # significance level: above it, a difference may be chance
-
-Ids = npt.NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True)
@@ -78,7 +73,7 @@ def compare_models(models: Sequence[tuple[str, Checkpoint, LabelledTexts]], seed
         probabilities = Scorer(checkpoint)(given.texts, lambda done: callbacks.on_texts(done, len(labels)))
         loss, accuracy = mean_loss_and_accuracy(probabilities, given.texts.labels)
         answers.append(ids[probabilities.argmax(axis=1)])
-        macro_f1 = float(f1_score(labels, answers[-1], average="macro", zero_division=0.0))
+        macro_f1 = float(np.nanmean(f1_scores(*class_counts(labels, answers[-1], len(ids)))))
         scores.append(ModelScore(name, accuracy, wilson_interval(round(accuracy * len(labels)), len(labels)), macro_f1, loss))
     callbacks.log("drawing texts anew")
     return Comparison(labelled.data, labelled.split, len(labels), scores, differences(scores, labels, answers, seed))
@@ -93,7 +88,7 @@ def differences(scores: Sequence[ModelScore], labels: Ids, answers: Sequence[Ids
     ahead = drawn - drawn[:, :1]
     first, right = scores[0], [answer == labels for answer in answers]
     alone = [(int(np.sum(one & ~right[0])), int(np.sum(right[0] & ~one))) for one in right[1:]]
-    p_values = holm([float(binomtest(pair[0], sum(pair)).pvalue) if any(pair) else 1.0 for pair in alone])
+    p_values = holm([sign_test(*pair) for pair in alone])
     return [
         Difference(
             name=score.name,
@@ -117,7 +112,9 @@ def accuracies_and_f1(rows: Ids, drawn: Ids) -> npt.NDArray[np.float64]:
     labels, *answers = ids.reshape(rows.shape).T
 
     def by_class(ids: Ids, counted: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return np.asarray(csr_array((counted.astype(float), (ids, np.arange(len(rows)))), shape=(len(classes), len(rows))) @ drawn.T)
+        cells = ids[:, None] * len(drawn) + np.arange(len(drawn))
+        sums = np.bincount(cells.ravel(), (counted[:, None] * drawn.T).ravel(), len(classes) * len(drawn))
+        return sums.reshape(len(classes), len(drawn))
 
     figures = []
     for answer in answers:

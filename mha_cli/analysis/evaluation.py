@@ -11,14 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from sklearn import metrics
 
 from mha_cli.analysis.thresholds import Labels, Measure, ThresholdScore, find_thresholds, score_thresholds
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.class_weights import never_answered
 from mha_cli.data.intervals import wilson_interval
 from mha_cli.data.scored_texts import LabelledTexts
-from mha_cli.runtime.metrics import Floats, calibration_error, mean_loss_and_accuracy
+from mha_cli.runtime.metrics import Floats, calibration_error, class_counts, f1_scores, mean_loss_and_accuracy, shares
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.working_memory import refuse_confusion_matrix
@@ -113,8 +112,8 @@ def evaluate(
     if warning := never_answered(checkpoint.config.training.class_weights, names, labels, predicted):
         callbacks.note(f"{labelled.data}, split {labelled.split}: {warning}")
     correct = predicted == labels
-    macro_f1, weighted_f1 = (float(metrics.f1_score(labels, predicted, average=mean, zero_division=0.0)) for mean in ("macro", "weighted"))
-    confusion = metrics.confusion_matrix(labels, predicted, labels=range(len(names)))
+    classes = class_scores(predicted, labels, names)
+    confusion = np.bincount(labels * np.int64(len(names)) + predicted, minlength=len(names) ** 2).reshape(len(names), -1)
     thresholds = []
     if target:
         thresholds = find_thresholds(probabilities, labels, names, *target)
@@ -129,12 +128,12 @@ def evaluate(
         accuracy=accuracy,
         accuracy_interval=wilson_interval(int(correct.sum()), len(texts)),
         top_3_accuracy=top_3_accuracy(probabilities, labels),
-        macro_f1=macro_f1,
-        weighted_f1=weighted_f1,
+        macro_f1=float(np.mean([one.f1 for one in classes if one.f1 is not None])),
+        weighted_f1=sum((one.f1 or 0.0) * one.num_texts for one in classes) / len(texts),
         loss=loss,
         roc_auc=area_under_roc(probabilities, labels),
         calibration_error=calibration_error(probabilities, labels),
-        classes=class_scores(predicted, labels, names),
+        classes=classes,
         confusion=confusion.tolist(),
         confusions=most_frequent_confusions(confusion, names),
         thresholds=thresholds,
@@ -146,8 +145,8 @@ def evaluate(
 
 def top_3_accuracy(probabilities: Floats, labels: Labels) -> float | None:
     """Share of texts whose class is among the three most probable ones; None for fewer than six classes, where half of them are."""
-    num_classes = probabilities.shape[1]
-    return float(metrics.top_k_accuracy_score(labels, probabilities, k=3, labels=range(num_classes))) if num_classes >= 6 else None
+    top = np.argsort(-probabilities, axis=1, kind="stable")[:, :3]
+    return float((top == labels[:, None]).any(axis=1).mean()) if probabilities.shape[1] >= 6 else None
 
 
 def area_under_roc(probabilities: Floats, labels: Labels) -> float | None:
@@ -155,9 +154,19 @@ def area_under_roc(probabilities: Floats, labels: Labels) -> float | None:
     num_classes = probabilities.shape[1]
     if len(np.unique(labels)) < num_classes:
         return None
-    if num_classes == 2:
-        return float(metrics.roc_auc_score(labels, probabilities[:, 1]))
-    return float(metrics.roc_auc_score(np.eye(num_classes)[labels], probabilities))
+    classes = range(num_classes) if num_classes > 2 else [1]
+    return float(np.mean([_area(probabilities[:, one], labels == one) for one in classes]))
+
+
+def _area(scores: Floats, positive: npt.NDArray[np.bool_]) -> float:
+    """Share of the pairs of a positive and another text in which the positive one scores higher; equal scores count half.
+
+    Source: Hanley and McNeil 1982, "The Meaning and Use of the Area under a Receiver Operating Characteristic (ROC) Curve".
+    """
+    _, ids, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[ids]
+    number = int(positive.sum())
+    return float((ranks[positive].sum() - number * (number + 1) / 2) / (number * (len(scores) - number)))
 
 
 def quarters_of(length: int) -> list[int]:
@@ -177,8 +186,9 @@ def accuracy_by(values: npt.ArrayLike, bounds: Sequence[float], correct: npt.NDA
 
 def class_scores(predicted: Labels, labels: Labels, class_names: tuple[str, ...]) -> list[ClassScore]:
     """Precision, recall and F1 of every class."""
-    *shares, sizes = metrics.precision_recall_fscore_support(labels, predicted, labels=range(len(class_names)), zero_division=np.nan)
-    defined = [[None if np.isnan(share) else float(share) for share in of_classes] for of_classes in shares]
+    right, sizes, answered = counts = class_counts(labels, predicted, len(class_names))
+    figures = (shares(right, answered), shares(right, sizes), f1_scores(*counts))
+    defined = [[None if np.isnan(share) else float(share) for share in of_classes] for of_classes in figures]
     return [ClassScore(*row) for row in zip(class_names, *defined, sizes.tolist(), strict=True)]
 
 

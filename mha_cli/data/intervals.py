@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -21,10 +23,19 @@ def wilson_interval(num_correct: int, num_texts: int) -> tuple[float, float]:
 
     Source: Wilson 1927, "Probable Inference, the Law of Succession, and Statistical Inference".
     """
-    from scipy.stats import binomtest
+    share, z = num_correct / num_texts, NormalDist().inv_cdf(LEVELS[1])
+    shrunk = 1 + z**2 / num_texts
+    centre = (share + z**2 / (2 * num_texts)) / shrunk
+    reach = z * math.sqrt(share * (1 - share) / num_texts + z**2 / (4 * num_texts**2)) / shrunk
+    return centre - reach if num_correct else 0.0, centre + reach if num_correct < num_texts else 1.0
 
-    found = binomtest(num_correct, num_texts).proportion_ci(confidence_level=0.95, method="wilson")
-    return float(found.low), float(found.high)
+
+def sign_test(one: int, other: int) -> float:
+    """Probability of a split at least as uneven if both sides were equally probable, in [0, 1]: the binomial test, exact and two-sided."""
+    number, fewer = one + other, min(one, other)
+    logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, number + 1)))])  # of the factorials
+    choices = logs[number] - logs[: fewer + 1] - logs[number - fewer :][::-1]
+    return min(1.0, 2 * float(np.exp(choices - number * np.log(2)).sum()))
 
 
 def mean_of_drawn(kinds: Floats, drawn: Counts) -> Floats:

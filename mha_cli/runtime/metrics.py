@@ -5,18 +5,36 @@ Axes: N texts, C classes.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 CALIBRATION_BINS = 15
 
 Floats = npt.NDArray[np.float32]
+Ids = npt.NDArray[np.integer[Any]]
 
 
 def mean_loss_and_accuracy(probabilities: Floats, labels: npt.NDArray[np.int32]) -> tuple[float, float]:
     """Mean cross-entropy in nats and accuracy in [0, 1] of probabilities (N, C)."""
     of_truth = np.clip(probabilities[np.arange(len(labels)), labels].astype(np.float64), 1e-7, 1.0)
     return float(-np.log(of_truth).mean()), float((probabilities.argmax(axis=1) == labels).mean())
+
+
+def class_counts(labels: Ids, predicted: Ids, num_classes: int) -> list[Ids]:
+    """Texts of every class, (C,): those that are classified rightly, all of them, and those that are classified as it."""
+    return [np.bincount(ids, minlength=num_classes) for ids in (labels[labels == predicted], labels, predicted)]
+
+
+def shares(parts: Ids, wholes: Ids) -> npt.NDArray[np.float64]:
+    """Parts by their wholes; NaN where a whole is 0."""
+    return np.divide(parts, wholes, out=np.full(parts.shape, np.nan), where=wholes > 0)
+
+
+def f1_scores(right: Ids, of_class: Ids, predicted: Ids) -> npt.NDArray[np.float64]:
+    """F1 in [0, 1] from what ``class_counts`` gives; NaN for a class that neither occurs nor is predicted."""
+    return shares(2 * right, of_class + predicted)
 
 
 def confidence_bins(probabilities: Floats, labels: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
