@@ -80,7 +80,7 @@ def test_completion_needs_no_arithmetic(line: str, tmp_path: Path) -> None:
     ("line", "needed", "unneeded"),
     [
         ("predict --json -c a.keras film", "numpy", HEAVY | SERVING | {"openvino"}),
-        ("predict -c gelu.keras film", "scipy", LEARNING),
+        ("predict -c gelu.keras film", "numpy", HEAVY),
         ("explain -c a.keras 'the film' --html page.html", "numpy", HEAVY),
         ("attention -c a.keras 'the film' --html page.html", "numpy", HEAVY),
         ("attention -c a.keras 'the film' --png heads.png", "matplotlib", LEARNING),

@@ -28,6 +28,9 @@ Weight = TypeVar("Weight")
 MODERATE = 60.0
 """Scores of at most this size have exponentials that float32 holds, and adds up, without taking the largest score off first."""
 
+TAIL = (0.5307027145, -0.7265760135, 0.7107068705, -0.142248368, 0.127414796)
+"""Coefficients of Φ(-|x|) in ``gelu``, those of the highest power first: half those of the source."""
+
 quiet_overflow = np.errstate(over="ignore", invalid="ignore")
 """Weights may be so large that what is computed from them is infinite; the result shows whether that mattered."""
 
@@ -368,11 +371,23 @@ def sigmoid(x: Array) -> Array:
 
 
 def gelu(x: Array) -> Array:
-    """GELU(x) = x Φ(x), with the normal distribution's Φ itself and not its tanh approximation."""
-    from scipy.special import erf  # only for models that use it: keep `mha predict` fast
+    """GELU(x) = x Φ(x), with the normal distribution's Φ itself and not its tanh approximation.
 
-    activated: Array = np.float32(0.5) * x * (np.float32(1.0) + erf(x * np.float32(0.5**0.5)))
-    return activated
+    It is max(0, x) - |x| Φ(-|x|), and this Φ a polynomial times an exponential, to 1e-7: several times faster than SciPy's error function.
+
+    Source: Abramowitz and Stegun 1964, "Handbook of Mathematical Functions", eq. 7.1.26.
+    """
+    size: Array = np.abs(x)
+    t = np.reciprocal(np.float32(1.0) + np.float32(0.3275911 * 0.5**0.5) * size)
+    tail = np.zeros_like(t)
+    for coefficient in TAIL:
+        tail += np.float32(coefficient)
+        tail *= t
+    np.multiply(x, x, out=t)
+    t *= np.float32(-0.5)
+    tail *= np.exp(t, out=t)
+    tail *= size
+    return np.subtract(np.maximum(x, 0.0, out=size), tail, out=tail)
 
 
 def below(weights: Mapping[str, Weight], prefix: str) -> dict[str, Weight]:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from mha_cli.config.loading import config_from_dict
 from mha_cli.errors import MhaError
@@ -65,6 +66,11 @@ def test_reviews_longer_than_a_block_of_queries_equal_the_keras_model(
         assert attention.shape == (3, config.model.heads[block], 549, 549)
         np.testing.assert_allclose(attention.sum(axis=-1), 1.0, **EXACT)
         assert (attention[2, :, :, 5:] == 0).all()
+
+
+def test_gelu_is_that_of_scipys_normal_distribution() -> None:
+    x = np.linspace(-12, 12, 100_003)
+    np.testing.assert_allclose(forward.gelu(x.astype(np.float32)), x * ndtr(x), rtol=3e-7, atol=3e-7)
 
 
 def test_sigmoid_and_softmax_stay_finite() -> None:
