@@ -387,7 +387,8 @@ def gelu(x: Array) -> Array:
     t *= np.float32(-0.5)
     tail *= np.exp(t, out=t)
     tail *= size
-    return np.subtract(np.maximum(x, 0.0, out=size), tail, out=tail)
+    activated: Array = np.subtract(np.maximum(x, 0.0, out=size), tail, out=tail)
+    return activated
 
 
 def below(weights: Mapping[str, Weight], prefix: str) -> dict[str, Weight]:

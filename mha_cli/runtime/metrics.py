@@ -29,7 +29,8 @@ def class_counts(labels: Ids, predicted: Ids, num_classes: int) -> list[Ids]:
 
 def shares(parts: Ids, wholes: Ids) -> npt.NDArray[np.float64]:
     """Parts by their wholes; NaN where a whole is 0."""
-    return np.divide(parts, wholes, out=np.full(parts.shape, np.nan), where=wholes > 0)
+    found: npt.NDArray[np.float64] = np.divide(parts, wholes, out=np.full(parts.shape, np.nan), where=wholes > 0)
+    return found
 
 
 def f1_scores(right: Ids, of_class: Ids, predicted: Ids) -> npt.NDArray[np.float64]:
