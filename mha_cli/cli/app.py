@@ -12,6 +12,7 @@ from typer import Abort, Context, Exit, Option, Typer
 
 from mha_cli.cli.command import Group
 from mha_cli.cli.completion import join_words
+from mha_cli.cli.missing import missing_package
 from mha_cli.cli.terminal import forget_odd_sizes, prepare_streams
 from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError, printable
 from mha_cli.system.memory import out_of_memory
@@ -68,6 +69,8 @@ def main() -> None:
             if error.errno == errno.EPIPE:  # the reader has left
                 sys.exit(EXIT_FAILURE)
             _fail(f"cannot write the output: {error.strerror}", EXIT_FAILURE)
+        if isinstance(error, ModuleNotFoundError) and (missing := missing_package(error)):
+            _fail(missing, EXIT_USAGE)
         if out_of_memory(error):
             _fail("out of memory; close other programs, or give fewer or shorter texts", EXIT_FAILURE)
         if os.environ.get("MHA_DEBUG") == "1":

@@ -1,8 +1,12 @@
+import ast
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
+import tomllib
+from itertools import chain
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any
@@ -13,10 +17,12 @@ import typer.main
 import mha_cli
 from mha_cli.cli.app import app
 from mha_cli.cli.command import load_command
+from mha_cli.cli.missing import missing_package
 from tests.checkpoints import small_checkpoint_file
 from tests.cli.command import (
     COMMAND,
     COMMANDS,
+    ROOT,
     TIMEOUT,
     Mha,
     Result,
@@ -123,6 +129,43 @@ def test_missing_packages_are_named(arguments: str, message: str, mha: Mha, tmp_
     monkeypatch.setattr("mha_cli.errors.find_spec", lambda _: None)
     assert refusal(mha(*arguments.split())) == message
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "package"),
+    [
+        ("typer", "doctor", "typer<1,>=0.20"),
+        ("matplotlib", "attention -c small.keras 'the film' --png heads.png", "matplotlib<4,>=3.9"),
+        ("pyarrow", "predict -c small.keras film -o answers.parquet", "pyarrow>=17"),
+        ("sklearn", "train --config sample", "scikit-learn<2,>=1.6"),
+        ("keras", "export small.keras -f saved-model -o exported", "keras<4,>=3.13"),
+    ],
+)
+def test_a_package_that_is_not_installed_is_named(module: str, arguments: str, package: str, tmp_path: Path) -> None:
+    small_checkpoint_file(tmp_path / "small.keras")
+    program = f"import sys; sys.modules[{module!r}] = None; {COMMAND[-1]}"
+    done = from_scratch(program, *shlex.split(arguments), cwd=tmp_path)
+    name = re.match(r"[\w-]+", package)
+    assert name is not None
+    hint = f"pip install '{package}', or everything that mha uses: pip install mha"
+    assert (done.code, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1] == f"error: this needs {name[0]}, which is not installed; {hint}"
+    assert "Traceback" not in done.stderr
+
+
+def test_every_module_that_mha_imports_is_of_a_package_that_it_declares(monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    declared = [*project["dependencies"], *chain.from_iterable(project["optional-dependencies"].values())]
+    monkeypatch.setattr("importlib.metadata.requires", lambda _: declared)
+    imported = set[str]()
+    for path in Path(mha_cli.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            names = [name.name for name in node.names] if isinstance(node, ast.Import) else []
+            imported.update(names or ([node.module or ""] if isinstance(node, ast.ImportFrom) else []))
+    modules = {name.partition(".")[0] for name in imported} - sys.stdlib_module_names - {"mha_cli", "starlette", "markupsafe"}  # of FastAPI and Jinja2
+    assert len(modules) > 20
+    assert [name for name in sorted(modules) if not missing_package(ModuleNotFoundError(name=name))] == []
+    assert missing_package(ModuleNotFoundError(name="mha_cli.nonsense")) == ""
 
 
 def test_a_reader_that_left(tmp_path: Path) -> None:

@@ -1,0 +1,26 @@
+"""Packages that mha declares and that are not installed, because it was installed without all it uses."""
+
+from __future__ import annotations
+
+import re
+
+PACKAGES = {"sklearn": "scikit-learn", "ruamel": "ruamel-yaml"}
+"""Packages by the module that is imported from them, where their names differ by more than - and _."""
+
+
+def missing_package(error: ModuleNotFoundError) -> str:
+    """One line on the package that is missing and how to install it; empty if mha does not declare it."""
+    from importlib.metadata import PackageNotFoundError, requires  # slow
+
+    module = (error.name or "").partition(".")[0]
+    package = PACKAGES.get(module, module.replace("_", "-"))
+    try:
+        declared = requires("mha") or []
+    except PackageNotFoundError:  # a checkout that is not installed
+        declared = []
+    for requirement in declared:
+        requirement = requirement.partition(";")[0]
+        name = re.split(r"[^\w.-]", requirement)[0]
+        if re.sub(r"[_.]", "-", name).lower() == package:
+            return f"this needs {name}, which is not installed; pip install '{requirement}', or everything that mha uses: pip install mha"
+    return ""
