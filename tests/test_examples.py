@@ -43,7 +43,13 @@ EXAMPLES = examples()
 LINES = {example.code: example.place for shown in EXAMPLES.values() for example in shown if example.language == "sh"}
 
 NOT_RUN = {
-    "python3 -m venv": "set-up with the network; .ci/run runs the two of the README as they stand",
+    "python3 -m venv": "set-up with the network; .ci/run runs those of the README and of docs/deploy.md as they stand",
+    "du -sm": "set-up; .ci/run runs it",
+    "venv/bin/pip install": "set-up with the network; .ci/run runs it",
+    "docker": "needs Docker",
+    "systemctl": "needs systemd",
+    "mv new.keras": "needs systemd; tests/test_deploy.py replaces a model",
+    "for port in": "needs systemd; tests/test_deploy.py replaces a model",
     "source .venv/bin/activate": "set-up",
     "pip install": "set-up with the network",
     "pre-commit install": "set-up; it writes into the checkout",

@@ -162,7 +162,9 @@ def test_every_module_that_mha_imports_is_of_a_package_that_it_declares(monkeypa
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             names = [name.name for name in node.names] if isinstance(node, ast.Import) else []
             imported.update(names or ([node.module or ""] if isinstance(node, ast.ImportFrom) else []))
-    modules = {name.partition(".")[0] for name in imported} - sys.stdlib_module_names - {"mha_cli", "starlette", "markupsafe"}  # of FastAPI and Jinja2
+    modules = (
+        {name.partition(".")[0] for name in imported} - sys.stdlib_module_names - {"mha_cli", "starlette", "markupsafe"}
+    )  # of FastAPI and Jinja2
     assert len(modules) > 20
     assert [name for name in sorted(modules) if not missing_package(ModuleNotFoundError(name=name))] == []
     assert missing_package(ModuleNotFoundError(name="mha_cli.nonsense")) == ""
