@@ -121,6 +121,8 @@ def test_it_answers_in_python(tmp_path: Path) -> None:
 def test_it_says_what_it_lacks(folder: Path) -> None:
     done = run("mha", "train", "--config", "sample", cwd=folder)
     assert (done.returncode, done.stdout) == (2, "")
+    versions = json.loads(run("mha", "doctor", "film.keras", "--json", cwd=folder).stdout)["versions"]
+    assert {name for name, version in versions.items() if version} == {"mha", "python", "numpy"}
     assert re.search(r"\nerror: this needs [\w-]+, which is not installed; pip install '.*', or .*: pip install mha\n$", f"\n{done.stderr}")
 
 

@@ -34,7 +34,7 @@ NUMPY_ONLY = (
     "rich.table",
     "typer.rich_utils",
 )
-TENSORFLOW = (*NUMPY_ONLY, "mha_cli.analysis.inside", "mha_cli.training", "rich.progress", "sklearn.metrics", "sklearn.model_selection")
+TENSORFLOW = (*NUMPY_ONLY, "mha_cli.analysis.inside", "mha_cli.training", "rich.progress", "sklearn.model_selection")
 """Modules that commands import."""
 DIGITS = 10
 """Bytes of an answer: a process id, later an exit status."""
