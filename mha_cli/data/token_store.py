@@ -16,7 +16,7 @@ import numpy.typing as npt
 from mha_cli.system.whole_files import temporary_faults
 
 ITEM_BYTES = np.dtype(np.int32).itemsize
-NEEDS = "it takes the texts as numbers, twice or three times"
+NEEDS = "it takes the texts as numbers, twice or three times, and the n-grams of many texts"
 
 
 class TokenStore:

@@ -18,19 +18,17 @@ from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.linear.context_weights import learn_context_weights, weighted_logits
-from mha_cli.linear.features import embeddings_of_words, ngrams_of, text_features
+from mha_cli.linear.features import Ngrams, embeddings_of_words, most_in_memory, ngrams_of, text_features
 from mha_cli.linear.ngram_embeddings import learn_ngram_embeddings
 from mha_cli.linear.one_vs_rest import FOLDS, Examples, Regularization, cross_fitted, fit_one_vs_rest
-from mha_cli.linear.regularization import choose_regularization
+from mha_cli.linear.regularization import CHOICE_TEXTS, choose_regularization
 from mha_cli.linear.stacking import fit_stack
+from mha_cli.linear.stored_features import StoredFeatures, store_features
 from mha_cli.model.classifier import build_linear
 from mha_cli.model.outputs import compile_forward, predict_outputs
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import MemoryEstimate
-
-MOST_TEXTS = 100_000
-"""Labelled texts to fit on, at most, and as many unlabelled ones; drawn at random, since the n-grams of all are in memory at once."""
 
 Floats = npt.NDArray[np.float32]
 
@@ -56,15 +54,11 @@ def cross_fit_linear_model(config: Config, data: PreparedData, callbacks: Callba
     fitted, (logits_NU, ngrams_EU) = fit.model(), fit.out_of_fold
     if fitted.context_weights is not None:
         weighted, plain = (
-            weighted_logits(fit.texts, fit.ngrams, ngrams_EU, fit.linear, weights)
+            weighted_logits(fit.part, fit.ngrams, ngrams_EU, fit.linear, weights)
             for weights in (fitted.context_weights, 0 * fitted.context_weights)
         )
-        logits_NU = logits_NU + weighted - plain  # subwords and bias have no context
-    if len(fit.rows) == len(data.train):
-        return fitted, logits_NU
-    all_NU = linear_logits(config, data, data.train, fitted)  # no model has learnt from the texts that were not drawn
-    all_NU[fit.rows] = logits_NU
-    return fitted, all_NU
+        logits_NU[fit.rows] = logits_NU[fit.rows] + weighted - plain  # subwords and bias have no context
+    return fitted, logits_NU
 
 
 def refit_linear_model(config: Config, data: PreparedData, fitted: LinearModel, callbacks: Callbacks = SILENT) -> LinearModel:
@@ -87,7 +81,7 @@ def linear_logits(config: Config, data: PreparedData, texts: EncodedTexts, fitte
 
 
 class _Fit:
-    """The labelled texts as the linear model reads them, or a random part of very many, and what is fitted to them."""
+    """The labelled texts as the linear model reads them, and what is fitted to them."""
 
     def __init__(self, config: Config, data: PreparedData, callbacks: Callbacks, what: str = "fitting the linear model") -> None:
         assert config.linear
@@ -95,9 +89,10 @@ class _Fit:
         callbacks.log(what)
         set_seed(self.seed)
         rng = np.random.default_rng(self.seed)
-        self.rows = data.train.random_rows(MOST_TEXTS, rng)
-        self.texts = data.train if len(self.rows) == len(data.train) else data.train.subset(self.rows)
-        self.ngrams = ngrams_of(self.texts, self.linear, callbacks)
+        self.texts = data.train.words_alone
+        self.rows = self.texts.random_rows(most_in_memory(self.texts, self.linear), rng)
+        in_memory = len(self.rows) == len(self.texts)
+        self.part = self.texts if in_memory else self.texts.subset(self.rows)  # embeddings and context weights are learnt from it
         self.num_words = context_words(self.linear, len(data.vocabulary))
         self.folds = rng.permutation(len(self.texts)) % FOLDS
         embeddings = None if data.vectors is None else embeddings_of_words(data.vectors, self.linear.buckets)
@@ -105,25 +100,42 @@ class _Fit:
             callbacks.log("learning embeddings of n-grams from all texts")
             parts = [self.ngrams]
             if data.unlabelled is not None:
-                parts.append(ngrams_of(data.unlabelled.random_part(MOST_TEXTS, np.random.default_rng(self.seed)), self.linear, callbacks))
+                most = most_in_memory(data.unlabelled, self.linear)
+                parts.append(ngrams_of(data.unlabelled.random_part(most, np.random.default_rng(self.seed)), self.linear, callbacks))
             embeddings = learn_ngram_embeddings(parts, self.seed, callbacks)
         labels, num_classes = self.texts.labels, len(data.class_names)
         weights = loss_weights(config.training.class_weights, one_hot(labels, num_classes))
-        self.examples = Examples(text_features(self.texts, self.ngrams, self.linear, callbacks), labels, num_classes, weights, embeddings)
+        if in_memory:
+            features = text_features(self.texts, self.ngrams, self.linear, callbacks)
+        else:
+            features = store_features(self.texts, self.linear, embeddings, callbacks)
+        self.examples = Examples(features, labels, num_classes, weights, embeddings)
+
+    @cached_property
+    def ngrams(self) -> Ngrams:  # of ``part``
+        return ngrams_of(self.part, self.linear, self.callbacks)
 
     @cached_property
     def regularization(self) -> Regularization:
-        return choose_regularization(self.examples, self.seed, self.callbacks)
+        examples = self.examples
+        if isinstance(examples.features, StoredFeatures):
+            rows = self.texts.random_rows(CHOICE_TEXTS, np.random.default_rng(self.seed))
+            texts = self.texts.subset(rows)
+            features = text_features(texts, ngrams_of(texts, self.linear), self.linear)
+            examples = dataclasses.replace(examples, features=features, labels=texts.labels, weights=examples.weights[rows])
+        return choose_regularization(examples, self.seed, self.callbacks)
 
     @cached_property
     def out_of_fold(self) -> tuple[Floats, Floats]:
-        """Out-of-fold logits of the texts, (N, U), and of the n-grams of each text, (E, U)."""
-        buckets_E, units = self.ngrams.buckets, num_outputs(self.examples.num_classes)
+        """Out-of-fold logits of the texts, (N, U), and with windows of the n-grams of each text of ``part``, (E, U)."""
+        buckets_E = self.ngrams.buckets if self.linear.context_windows else np.empty(0, np.int32)
+        units = num_outputs(self.examples.num_classes)
         logits_NU, ngrams_EU = (np.zeros((number, units), np.float32) for number in (len(self.texts), len(buckets_E)))
         for own, model in cross_fitted(self.examples, self.regularization, self.folds, self.callbacks):
-            own_E = np.repeat(own, np.diff(self.ngrams.offsets))
             logits_NU[own] = model.logits(self.examples.features[own])
-            ngrams_EU[own_E] = model.table[buckets_E[own_E]]
+            if self.linear.context_windows:
+                own_E = np.repeat(own[self.rows], np.diff(self.ngrams.offsets))
+                ngrams_EU[own_E] = model.table[buckets_E[own_E]]
         return logits_NU, ngrams_EU
 
     def model(self) -> LinearModel:
@@ -132,8 +144,8 @@ class _Fit:
         if self.linear.context_windows:
             logits_NU, ngrams_EU = self.out_of_fold
             self.callbacks.log("learning where n-grams count")
-            start = fit_stack(np.zeros_like(logits_NU), logits_NU, self.texts.labels)
+            start = fit_stack(np.zeros_like(logits_NU), logits_NU, self.examples.labels)
             context_weights = learn_context_weights(
-                self.texts, self.ngrams, ngrams_EU, start, self.linear, self.num_words, self.seed, self.callbacks
+                self.part, self.ngrams, ngrams_EU, start, self.linear, self.num_words, self.seed, self.callbacks
             )
         return LinearModel(table, bias, context_weights, self.regularization)

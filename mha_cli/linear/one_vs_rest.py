@@ -18,7 +18,7 @@ Axes: N texts, R buckets, F buckets that occur, C classes, U units of the logits
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -29,7 +29,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
 from mha_cli.config.parameters import num_outputs
+from mha_cli.linear.dual_descent import dual_descent
 from mha_cli.linear.features import NgramEmbeddings
+from mha_cli.linear.stored_features import StoredFeatures
 from mha_cli.system.callbacks import SILENT, Callbacks, counted_down
 
 TOLERANCE = 1e-2  # tolerance of the solver; a smaller one changes only digits that do not generalize
@@ -43,7 +45,7 @@ Floats = npt.NDArray[np.float32]
 class Examples:
     """What a linear model is fitted on."""
 
-    features: Any  # sparse (N, R), from ``features.text_features``
+    features: Any  # sparse (N, R), from ``features.text_features``, or of any number of texts ``StoredFeatures``
     labels: npt.NDArray[np.int32]  # class ids, (N,)
     num_classes: int  # C
     weights: Floats  # weight of each text's loss, (N,)
@@ -81,6 +83,8 @@ def fit_one_vs_rest(
     One thread fits one class after another: threads would share the generator that orders the texts. ``what`` names the fit for progress.
     """
     features, labels, embeddings = examples.features, examples.labels, examples.embeddings
+    if isinstance(features, StoredFeatures):
+        return _fit_stored(features, examples, regularization, callbacks, what)
     occurs = np.bincount(features.indices, minlength=features.shape[1]) > 0
     occurring, columns = np.flatnonzero(occurs), (np.cumsum(occurs, dtype=np.int32) - 1)[features.indices]
     compact = csr_matrix((features.data, columns, features.indptr), (len(labels), len(occurring)))
@@ -118,6 +122,40 @@ def fit_one_vs_rest(
     return Coefficients(table, bias)
 
 
+def _fit_stored(
+    features: StoredFeatures, examples: Examples, regularization: Regularization, callbacks: Callbacks, what: str
+) -> Coefficients:
+    """``fit_one_vs_rest`` by ``dual_descent``; the weights and scales of features come from one pass over them."""
+    labels, embeddings, num_classes = examples.labels, examples.embeddings, examples.num_classes
+    width = 0 if embeddings is None else embeddings.table.shape[1]
+    buckets = features.num_columns - width
+    within_CR = np.zeros((num_classes, buckets), np.int32)
+    sums_F, squares_F = np.zeros((2, features.num_columns))
+    for rows, part in features.parts(f"{what}, counting n-grams, part", callbacks):
+        sums_F += np.bincount(part.indices, part.data, features.num_columns)
+        squares_F += np.bincount(part.indices, np.square(part.data), features.num_columns)
+        ngrams = part[:, :buckets]
+        np.add.at(within_CR.reshape(-1), np.repeat(labels[rows].astype(np.int64) * buckets, np.diff(ngrams.indptr)) + ngrams.indices, 1)
+    shares = np.bincount(labels, minlength=num_classes) / len(labels)
+    scale_R = _weights_by_counts(within_CR.sum(axis=0), zip(shares, within_CR, strict=True), len(labels), num_classes)
+    rms = float(np.sqrt(np.square(scale_R) @ squares_F[:buckets] / len(labels))) or 1.0
+    mean_D = sums_F[buckets:] / len(labels)
+    spread = float(np.sqrt((squares_F[buckets:] / len(labels) - np.square(mean_D)).sum())) or 1.0
+    if embeddings is not None:
+        spread /= embeddings.weight
+    shift_F = np.concatenate([np.zeros(buckets), mean_D]).astype(np.float32)
+    scale_F = np.concatenate([scale_R / rms, np.full(width, 1.0 / spread)]).astype(np.float32)
+
+    units = num_outputs(num_classes)
+    signs_NU = np.where(labels[:, None] == np.arange(num_classes)[-units:], 1, -1).astype(np.int8)
+    weights_FU, bias_U = dual_descent(features, signs_NU, regularization.c * examples.weights, shift_F, scale_F, callbacks, what)
+    weights_FU *= regularization.scale * scale_F[:, None]
+    table, direction_DU = np.split(weights_FU, [buckets])
+    if embeddings is not None:
+        table[embeddings.buckets] += embeddings.table @ direction_DU
+    return Coefficients(table, (regularization.scale * bias_U - mean_D @ direction_DU).astype(np.float32))
+
+
 def cross_fitted(
     examples: Examples, regularization: Regularization, folds: npt.NDArray[np.int64], callbacks: Callbacks
 ) -> Iterator[tuple[npt.NDArray[np.bool_], Coefficients]]:
@@ -131,12 +169,20 @@ def cross_fitted(
 def feature_weights(features: Any, labels: npt.NDArray[np.int32], num_classes: int) -> npt.NDArray[np.float64]:
     """The weight of each feature, (F,), for sparse features (N, F) that all occur; only which are stored counts."""
     found_F = np.bincount(features.indices)
+    within = (
+        (is_class.mean(), np.bincount(features[is_class].indices, minlength=len(found_F)))
+        for is_class in (labels == class_id for class_id in np.unique(labels))
+    )
+    return _weights_by_counts(found_F, within, len(labels), num_classes)
+
+
+def _weights_by_counts(found_F: Any, within: Iterable[tuple[float, Any]], num_texts: int, num_classes: int) -> npt.NDArray[np.float64]:
+    """``feature_weights`` from the texts that have each feature, in all, (F,), and in each class, with the share of the class."""
     squares_F = np.zeros(len(found_F))
-    for class_id in np.unique(labels):
-        is_class = labels == class_id
-        within_F = np.bincount(features[is_class].indices, minlength=len(found_F))
-        squares_F += is_class.mean() * np.square(log_odds_ratios(within_F, found_F, is_class.mean(), num_classes))
-    frequency_F = np.log((1.0 + len(labels)) / (1.0 + found_F)) + 1.0
+    for share, within_F in within:
+        if share:
+            squares_F += share * np.square(log_odds_ratios(within_F, found_F, share, num_classes))
+    frequency_F = np.log((1.0 + num_texts) / (1.0 + found_F)) + 1.0
     weights: npt.NDArray[np.float64] = frequency_F * squares_F**0.25
     return weights
 

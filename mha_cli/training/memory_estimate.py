@@ -10,7 +10,7 @@ from mha_cli.config.settings import Config
 from mha_cli.data.batches import training_batches
 from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import MhaError
-from mha_cli.linear.fit import MOST_TEXTS
+from mha_cli.linear.features import most_in_memory, num_features
 from mha_cli.system.memory import available_memory
 from mha_cli.system.working_memory import MemoryEstimate
 
@@ -23,9 +23,6 @@ COPIES = {"adamw": 3, "adam": 3, "rmsprop": 2}
 
 NGRAM_BYTES = 85
 """One n-gram of one text in the features of the linear model, and in the solver's copy."""
-
-SUBWORDS_OF_TOKEN = 4
-"""Further features of a token with subwords, roughly: only those that are new in a text count."""
 
 ANSWER_BYTES = 44
 """One class of one text while the linear model and the encoder are stacked."""
@@ -59,8 +56,8 @@ def memory_estimate(config: Config, data: PreparedData, num_workers: int = 1) ->
     forward = MemoryEstimate(config.model, units, gradient=True)
     batches = training_batches(lengths, np.random.default_rng(0), training.batch_size)
     step = max(forward.num_bytes(-(-len(rows) // num_workers), int(lengths[rows].max(initial=1))) for rows in batches)
-    fitted = sum(min(len(part.tokens), int(part.lengths.mean() * MOST_TEXTS)) for part in (data.train, *unlabelled))
-    features = fitted * (linear.max_ngram + SUBWORDS_OF_TOKEN * linear.subwords) if linear else 0
+    in_memory = [(part, min(1.0, most_in_memory(part, linear) / len(part))) for part in (data.train, *unlabelled) if linear and len(part)]
+    features = sum(int(num_features(part, linear) * share) for part, share in in_memory) if linear else 0
     answers = len(data.train) if linear else 0
     return {
         "model.embed_dim, text.vocabulary_size or model.ngram_buckets": BYTES * COPIES[training.optimizer] * (weights - table)

@@ -59,7 +59,7 @@ def test_a_folder_without_room(found_when: str, tmp_path: Path, monkeypatch: pyt
             store.append(range(500))  # less than the file object holds back
         said = error_of(lambda: store[:1] if found_when == "reading" else store.append(range(100_000)), exit_code=EXIT_FAILURE)
     hint = "make room, or set TMPDIR to another folder"
-    assert said == f"{tmp_path}: File too large; it takes the texts as numbers, twice or three times: {hint}"
+    assert said == f"{tmp_path}: File too large; it takes the texts as numbers, twice or three times, and the n-grams of many texts: {hint}"
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
     with pytest.raises(MhaError, match="gone: No such file or directory; "):
         TokenStore()

@@ -11,6 +11,7 @@ from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config, LinearConfig
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import PreparedData, one_hot
+from mha_cli.linear import features as features_module
 from mha_cli.linear import fit as module
 from mha_cli.linear import one_vs_rest
 from mha_cli.linear.features import ngrams_of, text_features
@@ -105,22 +106,22 @@ def test_context_weights_are_learnt_on_what_the_other_folds_say(num_classes: int
         np.testing.assert_array_equal(logits_EU[part], tables[folds[row]][ngrams.buckets[part]])
 
 
-def test_of_too_many_texts_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    fitted: list[EncodedTexts] = []
-    monkeypatch.setattr(module, "MOST_TEXTS", 30)
-    monkeypatch.setattr(module, "ngrams_of", lambda texts, *given: fitted.append(texts) or ngrams_of(texts, *given))
+@pytest.mark.parametrize("limit", [{"MOST_TEXTS": 30}, {"MOST_FEATURES": 90}])
+def test_all_of_too_many_texts_are_learnt_from(limit: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every text has a word of its own."""
     texts, labels = random_texts(90, 2)
-    linear = settings(1)
-    first, again, other = (fit(texts, labels, linear, seed=seed) for seed in (1, 1, 2))
-    assert [len(part) for part in fitted] == [30, 30, 30]
-    np.testing.assert_array_equal(first.table, again.table)
-    assert (first.table != other.table).any()
-    # The drawn texts keep their own labels.
-    assert ((totals(texts, first, linear)[:, 0] > 0) == labels).mean() > 0.95
-
-    fitted.clear()
-    fit(texts[:30], labels[:30], linear, seed=1)
-    assert fitted[-1].tokens[:].tolist() == [token_id for text in texts[:30] for token_id in text]  # not too many: all, in order
+    texts = [[*text, 30 + row] for row, text in enumerate(texts)]
+    linear = settings(1, buckets=1 << 16)
+    in_memory = fit(texts, labels, linear)
+    for name, most in limit.items():
+        monkeypatch.setattr(features_module, name, most)
+    fitted, again = (fit(texts, labels, linear) for _ in range(2))
+    np.testing.assert_array_equal(fitted.table, again.table)
+    own_words = fitted.table[[bucket([30 + row], 1 << 16) for row in range(90)], 0]
+    assert (own_words != 0).mean() > 0.5  # an easy text needs none; 30 of the texts would have a third of the words
+    assert ((own_words > 0) == labels)[own_words != 0].all()
+    assert ((totals(texts, fitted, linear)[:, 0] > 0) == labels).all()
+    assert np.corrcoef(totals(texts, fitted, linear)[:, 0], totals(texts, in_memory, linear)[:, 0])[0, 1] > 0.98
 
 
 def test_refitted_on_the_validation_part_too() -> None:
@@ -153,12 +154,12 @@ def test_classes_count_alike_where_they_are_to() -> None:
     assert said[0] < 0 < said[1]
 
 
-@pytest.mark.parametrize(("windows", "characters", "most"), [([], 0, 40), ([2, 5], 8, 99)])
+@pytest.mark.parametrize(("windows", "characters", "most"), [([], 0, 40), ([2, 5], 8, 99), ([2, 5], 8, 40)])
 def test_cross_fitted_scores_come_from_tables_that_do_not_know_the_text(
     windows: list[int], characters: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Scored anew, by the layer, with the table of each fold and the context weights of all."""
-    monkeypatch.setattr(module, "MOST_TEXTS", most)
+    monkeypatch.setattr(features_module, "MOST_TEXTS", most)
     tables: list[LinearModel] = []
     folds: list[npt.NDArray[np.bool_]] = []
     cross_fitted = one_vs_rest.cross_fitted
@@ -180,10 +181,13 @@ def test_cross_fitted_scores_come_from_tables_that_do_not_know_the_text(
     plain = fit_linear_model(config, data)
     np.testing.assert_array_equal(fitted.table, plain.table)
     assert len(tables) >= FOLDS
-    rows = train.random_rows(most, np.random.default_rng(config.seed))
     expected = linear_logits(config, data, train, fitted)
-    assert np.abs(found[rows] - expected[rows]).max() > 0.1  # what knows a text is surer
+    assert np.abs(found - expected).max() > 0.1  # what knows a text is surer
+    # Of too many texts, some are read without context weights.
+    has_context = np.isin(np.arange(60), train.random_rows(most, np.random.default_rng(config.seed)))
     for own, table in zip(folds[:FOLDS], tables, strict=False):
-        without = LinearModel(table.table, table.bias, fitted.context_weights)
-        expected[rows[own]] = linear_logits(config, data, train.subset(rows[own]), without)
+        for with_context in (False, True):
+            weights = None if fitted.context_weights is None else fitted.context_weights * with_context
+            rows = np.flatnonzero(own & (has_context == with_context))
+            expected[rows] = linear_logits(config, data, train.subset(rows), LinearModel(table.table, table.bias, weights))
     np.testing.assert_allclose(found, expected, atol=1e-5)

@@ -9,9 +9,10 @@ import pytest
 from scipy.sparse import csr_matrix
 from sklearn.svm import LinearSVC
 
-from mha_cli.linear import one_vs_rest
+from mha_cli.linear import dual_descent, one_vs_rest
 from mha_cli.linear.features import NgramEmbeddings
 from mha_cli.linear.one_vs_rest import Coefficients, Examples, Regularization, feature_weights, fit_one_vs_rest, log_odds_ratios
+from tests.linear.test_dual_descent import stored
 
 NUM_TEXTS, BUCKETS = 61, 23
 REGULARIZATION = Regularization(c=2.5, scale=1.7)
@@ -99,6 +100,26 @@ def test_scores_are_those_of_another_solver(num_classes: int, weighted: bool, em
         ours = features @ model.table[:, unit] + model.bias[unit]
         np.testing.assert_allclose(ours, REGULARIZATION.scale * theirs.decision_function(weighed), atol=2e-4)
     assert model.table[UNUSED].any() == embedded  # its embedding, learnt from texts without labels, tells its weight
+
+
+@pytest.mark.parametrize(("weighted", "embedded"), [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_features_on_disk_give_the_same_model(num_classes: int, weighted: bool, embedded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(one_vs_rest, "TOLERANCE", 1e-8)
+    monkeypatch.setattr(dual_descent, "PASSES", 300)
+    features, labels = random_features(num_classes)
+    rng = np.random.default_rng(1)
+    weights = rng.uniform(0.2, 3, NUM_TEXTS).astype(np.float32) if weighted else np.ones(NUM_TEXTS, np.float32)
+    known = NgramEmbeddings(np.array([0, 2, 3, UNUSED, 17]), rng.normal(size=(5, 7)).astype(np.float32), 0.3) if embedded else None
+    expected = fit(features, labels, num_classes, weights, known)
+    read = features if known is None else np.hstack([features, features[:, known.buckets] @ known.table])
+    on_disk = Examples(stored(read, read.shape[1] - BUCKETS), labels, num_classes, weights, known)
+    found = fit_one_vs_rest(on_disk, REGULARIZATION)
+    np.testing.assert_allclose(found.table, expected.table, atol=1e-3)
+    np.testing.assert_allclose(found.bias, expected.bias, atol=1e-3)
+    rows = np.arange(NUM_TEXTS) % 3 > 0
+    expected = fit(features[rows], labels[rows], num_classes, weights[rows], known)
+    np.testing.assert_allclose(fit_one_vs_rest(on_disk.at(rows), REGULARIZATION).table, expected.table, atol=1e-3)
 
 
 def test_another_fit_gives_the_same_bits_whatever_was_drawn_before() -> None:

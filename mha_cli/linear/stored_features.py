@@ -1,0 +1,75 @@
+"""The features of any number of texts, in a temporary file.
+
+Axes: N texts, E features of all texts, R buckets, D width of an embedding, U units of the logits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_matrix, hstack
+
+from mha_cli.config.settings import LinearConfig
+from mha_cli.data.corpus import EncodedTexts
+from mha_cli.data.token_store import TokenStore
+from mha_cli.linear.features import CHUNK_TEXTS, NgramEmbeddings, ngrams_of, text_features
+from mha_cli.system.callbacks import SILENT, Callbacks, counted_down
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class StoredFeatures:
+    """What ``text_features`` gives, R columns, and with embeddings the sum of a text's embeddings in D further columns."""
+
+    store: TokenStore  # column and value, as the bits of a float32, of each feature, int32 (E, 2)
+    starts: npt.NDArray[np.int64]  # first feature of each text, (N,), and
+    stops: npt.NDArray[np.int64]  # the one after its last
+    num_columns: int  # R + D
+
+    def __getitem__(self, rows: npt.NDArray[Any]) -> StoredFeatures:
+        """Some of the texts."""
+        return replace(self, starts=self.starts[rows], stops=self.stops[rows])
+
+    def __matmul__(self, table_RU: Floats) -> Floats:
+        """The features without sums of embeddings, times a table, (N, U)."""
+        return np.concatenate([part[:, : len(table_RU)] @ table_RU for _, part in self.parts()])
+
+    def row(self, row: int) -> tuple[npt.NDArray[np.int32], Floats]:
+        """Columns and values of the features of a text."""
+        features = self.store[self.starts[row] : self.stops[row]]
+        return features[:, 0], features[:, 1].view(np.float32)
+
+    def parts(self, what: str = "", callbacks: Callbacks = SILENT) -> Iterator[tuple[slice, Any]]:
+        """Parts of the texts, and their features in memory, sparse; ``what`` names a part for progress."""
+        for start in counted_down(range(0, len(self.starts), CHUNK_TEXTS), what, callbacks):
+            rows = slice(start, min(start + CHUNK_TEXTS, len(self.starts)))
+            columns, values = zip(*map(self.row, range(rows.start, rows.stop)), strict=True)
+            offsets = np.cumsum([0, *map(len, columns)])
+            shape = (len(columns), self.num_columns)
+            yield rows, csr_matrix((np.concatenate(values), np.concatenate(columns), offsets), shape)
+
+
+def store_features(
+    texts: EncodedTexts, linear: LinearConfig, embeddings: NgramEmbeddings | None, callbacks: Callbacks = SILENT
+) -> StoredFeatures:
+    """The features of texts, found in parts."""
+    store, counts = TokenStore(), []
+    for start in counted_down(range(0, len(texts), CHUNK_TEXTS), "storing n-grams, part", callbacks):
+        part = texts.subset(np.arange(start, min(start + CHUNK_TEXTS, len(texts))))
+        features = text_features(part, ngrams_of(part, linear), linear)
+        if embeddings is not None:
+            found, columns = np.unique(features.indices, return_inverse=True)
+            sums = csr_matrix((features.data, columns, features.indptr), (len(part), len(found))) @ embeddings.of(found)
+            rows, columns = np.indices(sums.shape)  # zeros as well, since the mean is not zero
+            features = hstack([features, csr_matrix((sums.ravel(), (rows.ravel(), columns.ravel())), sums.shape)], format="csr")
+        store.append(np.stack([features.indices, features.data.view(np.int32)], axis=1))
+        counts.append(np.diff(features.indptr))
+    stops = np.cumsum(np.concatenate(counts), dtype=np.int64)
+    return StoredFeatures(
+        store, np.concatenate([[0], stops[:-1]]), stops, linear.buckets + (embeddings.table.shape[1] if embeddings else 0)
+    )

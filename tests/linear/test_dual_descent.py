@@ -1,0 +1,68 @@
+"""Dual coordinate descent of all classes at once, against LIBLINEAR and against plain Python."""
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from sklearn.svm import LinearSVC
+
+from mha_cli.data.token_store import TokenStore
+from mha_cli.linear import dual_descent as module
+from mha_cli.linear.dual_descent import dual_descent
+from mha_cli.linear.stored_features import StoredFeatures
+from mha_cli.system.callbacks import SILENT
+
+NUM_TEXTS, FEATURES, UNITS = 53, 17, 3
+
+Floats = npt.NDArray[np.float32]
+
+
+def stored(features: Floats, width: int = 0) -> StoredFeatures:
+    """Dense features, (N, F), as they are on disk; of the last ``width`` columns zeros are stored as well."""
+    rows, columns = np.nonzero((features != 0) | (np.arange(features.shape[1]) >= features.shape[1] - width))
+    offsets = np.searchsorted(rows, np.arange(len(features) + 1))
+    store = TokenStore([np.stack([columns.astype(np.int32), features[rows, columns].view(np.int32)], axis=1)])
+    return StoredFeatures(store, offsets[:-1], offsets[1:], features.shape[1])
+
+
+def examples() -> tuple[Floats, npt.NDArray[np.int8], Floats, Floats, Floats]:
+    """Features, of which the first tell the class, signs, C of each text, and shift and scale of each feature; text 7 has no feature."""
+    rng = np.random.default_rng(3)
+    labels = rng.integers(0, UNITS, NUM_TEXTS)
+    features = np.where(rng.random((NUM_TEXTS, FEATURES)) < 0.3, rng.uniform(0.1, 1, (NUM_TEXTS, FEATURES)), 0)
+    features[np.arange(NUM_TEXTS), labels] += rng.random(NUM_TEXTS) < 0.7
+    features[7] = 0
+    features[:, -1] = np.where(np.arange(NUM_TEXTS) == 7, 0, rng.normal(size=NUM_TEXTS))
+    signs = np.where(labels[:, None] == np.arange(UNITS), 1, -1).astype(np.int8)
+    shift = np.where(np.arange(FEATURES) == FEATURES - 1, 0.4, 0)
+    c, scale = rng.uniform(0.5, 3, NUM_TEXTS), rng.uniform(0.3, 2, FEATURES)
+    return features.astype(np.float32), signs, *(values.astype(np.float32) for values in (c, shift, scale))
+
+
+def test_many_passes_reach_the_optimum_of_another_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PASSES", 500)
+    features, signs, c, shift, scale = examples()
+    weights, bias = dual_descent(stored(features), signs, c, shift, scale, SILENT, "fitting")
+    assert (weights.shape, weights.dtype, bias.dtype) == ((FEATURES, UNITS), np.float32, np.float32)
+    read = np.where(features != 0, (features - shift) * scale, 0)
+    for unit in range(UNITS):
+        theirs = LinearSVC(C=1.0, dual=False, tol=1e-10, max_iter=100_000).fit(read, signs[:, unit], c)
+        np.testing.assert_allclose(weights[:, unit], theirs.coef_[0], atol=2e-4)
+        np.testing.assert_allclose(bias[unit], theirs.intercept_[0], atol=2e-4)
+
+
+def test_the_last_pass_gives_its_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every step in float64, and the mean of the weights after each step of the second pass."""
+    monkeypatch.setattr(module, "PASSES", 2)
+    features, signs, c, shift, scale = examples()
+    weights, bias = dual_descent(stored(features), signs, c, shift, scale, SILENT, "fitting")
+    rng = np.random.default_rng(0)
+    read = np.hstack([np.where(features != 0, (features.astype(float) - shift) * scale, 0), np.ones((NUM_TEXTS, 1))])
+    duals = np.zeros((NUM_TEXTS, UNITS))
+    for _ in range(2):
+        after = []
+        for row in rng.permutation(NUM_TEXTS):
+            for unit, sign in enumerate(signs[row].tolist()):
+                gradient = sign * (read[row] @ read.T @ duals[:, unit]) - 1 + sign * duals[row, unit] / (2 * c[row])
+                duals[row, unit] = sign * max(0, sign * duals[row, unit] - gradient / (read[row] @ read[row] + 1 / (2 * c[row])))
+            after.append(read.T @ duals)
+    np.testing.assert_allclose(np.vstack([weights, bias]), np.mean(after, axis=0), atol=1e-5)
