@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.intervals import bootstrap, interval, sign_test, wilson_interval
+from mha_cli.data.labels import refuse_several_labels
 from mha_cli.data.scored_texts import LabelledTexts
 from mha_cli.errors import MhaError
 from mha_cli.runtime.metrics import Ids, class_counts, f1_scores, mean_loss_and_accuracy
@@ -64,6 +65,7 @@ class Comparison:
 def compare_models(models: Sequence[tuple[str, Checkpoint, LabelledTexts]], seed: int = 0, callbacks: Callbacks = SILENT) -> Comparison:
     """Score two models or more on the same texts, and compare each with the first; the order of their classes may differ."""
     first_name, first, labelled = models[0]
+    refuse_several_labels(first_name, first.config.is_multi_label)
     labels, answers, scores = labelled.texts.labels, [], []
     for name, checkpoint, given in models:
         ids = np.array([first.class_names.index(class_name) for class_name in checkpoint.class_names])  # in the order of the first

@@ -19,6 +19,7 @@ from mha_cli.checkpoint.runs import refuse_used, run_directory
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import PreparedData
 from mha_cli.data.scored_texts import LabelledTexts, labelled_texts, word_order_split
+from mha_cli.runtime.metrics import answers_among, are_right
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.system.callbacks import SILENT, Callbacks
 
@@ -93,14 +94,15 @@ def compare(
         rng = np.random.default_rng(seed)
         texts, score = labelled.texts.random_part(max_texts, rng), Scorer(checkpoint)
         in_order = score(texts)
-        classes, accuracies, flips, largest = in_order.argmax(axis=1), list[float](), list[float](), 0.0
+        thresholds, accuracies, flips, largest = checkpoint.label_thresholds, list[float](), list[float](), 0.0
+        answers = answers_among(in_order, checkpoint.config.is_multi_label, thresholds)
         for number in range(1, num_shuffles + 1):
             callbacks.log(f"{name}: shuffle {number} of {num_shuffles}")
             shuffled = score(shuffle_words(texts, rng))
-            accuracies.append(float((shuffled.argmax(axis=1) == texts.labels).mean()))
-            flips.append(float((shuffled.argmax(axis=1) != classes).mean()))
+            accuracies.append(float(are_right(shuffled, texts.labels, thresholds).mean()))
+            flips.append(1.0 - float(are_right(shuffled, answers, thresholds).mean()))
             largest = max(largest, float(np.abs(shuffled - in_order).max()))
-        accuracy, mean = float((classes == texts.labels).mean()), float(np.mean(accuracies))
+        accuracy, mean = float(are_right(in_order, texts.labels, thresholds).mean()), float(np.mean(accuracies))
         results.append(
             ShuffleResult(
                 name=name,

@@ -63,7 +63,8 @@ class Checkpoint:
         metrics: figures of the training, such as ``validation_accuracy`` in [0, 1].
         weights: float32 arrays by Keras variable path.
         keras_config: architecture as Keras serializes it; kept for Keras, never read by us; empty if it came in the small form.
-        thresholds: probabilities in [0, 1] that answers need, by the names of their classes; a class without one needs none.
+        thresholds: probabilities in [0, 1] that answers need, by the names of their classes; a class without one needs none, or one half
+            where a text may have several labels.
         tokenizer: bytes of a pretrained encoder's ``tokenizer.json``; None without one.
         name: file that it was read from, for messages; empty for one that was not read.
     """
@@ -93,6 +94,16 @@ class Checkpoint:
     def num_weights(self) -> int:
         """Number of weights."""
         return num_parameters(self.config, len(self.vocabulary), len(self.class_names))
+
+    @property
+    def label_thresholds(self) -> npt.NDArray[np.float32]:
+        """The threshold of each class where a text may have several labels, (C,)."""
+        return np.array([self.thresholds.get(name, 0.5) for name in self.class_names], np.float32)
+
+    @property
+    def label_separator(self) -> str:
+        """What stands between several labels in one cell."""
+        return (isinstance(self.config.data, FilesData) and self.config.data.label_separator) or "|"
 
     @property
     def text_column(self) -> str:

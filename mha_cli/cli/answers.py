@@ -75,7 +75,7 @@ def terminal_line(choice: Choice, styles: bool, encoding: str, _number: int, rec
     """
     columns = _class_columns(choice, prediction)
     if not columns[0]:
-        columns[:2] = "unsure", f"{prediction.probability:.4f}"  # no class is probable enough
+        columns[:2] = "unsure" if prediction.labels is None else "none", f"{prediction.probability:.4f}"  # no class is probable enough
     columns += [printable(_as_text(value), MAX_FIELD_CHARACTERS) for value in record.fields]
     notes = ["no words"] * prediction.empty + ["no known word"] * prediction.all_unknown
     if prediction.truncated:
@@ -203,7 +203,7 @@ def _class_cells(choice: Choice, prediction: Prediction) -> list[str | float | N
     num_classes = len(prediction.probabilities)
     if choice.top_k is None:
         answer = choice.answer(prediction)
-        return [None, None] if answer is None else [answer, prediction.probabilities[answer]]
+        return [None, None] if answer is None else [answer, choice.probability(prediction)]
     cells: list[str | float | None] = [cell for pair in choice.top(prediction) for cell in pair]
     num_pairs = num_classes if choice.top_k == "all" else min(choice.top_k, num_classes)
     return cells + [None] * (2 * num_pairs - len(cells))

@@ -85,7 +85,8 @@ def _config_of(given: Sequence[str], reading: options.LabelledFileOptions, overr
             raise MhaError(f"--set {key} goes with a config, not with files", "name the files, and --text-column and --label-column")
     layout = find_layout(matching_paths(name)[0], reading.text_column, reading.label_column, reading.dialect)
     config = load_config(find_config("text"), ["data.train=FILE", *overrides])
-    columns = {"train": [*given], "text_column": layout.text_column, "label_column": layout.label_column, **reading.dialect._asdict()}
+    columns: dict[str, object] = {"train": [*given], "text_column": layout.text_column, "label_column": layout.label_column}
+    columns |= {"label_separator": layout.label_separator, **reading.dialect._asdict()}
     return config.model_copy(update={"data": config.data.model_copy(update=columns)}), layout
 
 

@@ -57,7 +57,11 @@ class DataOptions:
             known = trained if isinstance(trained, FilesData) else section
             names = ("text_column", "label_column", "encoding")
             read_as = {name: getattr(self, name) or getattr(known, name) for name in names}
-            read_as |= {"quoting": known.quoting and not self.no_quoting, "test_share": known.test_share}
+            read_as |= {
+                "label_separator": known.label_separator,
+                "quoting": known.quoting and not self.no_quoting,
+                "test_share": known.test_share,
+            }
             return section.model_copy(update=read_as)
         goes_with(f"files, not with {_named(section)}", **(asdict(self) | {"data": None}))
         return section

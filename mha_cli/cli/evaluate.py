@@ -51,17 +51,26 @@ def evaluate(
     prepare_to_compute()
 
     from mha_cli.checkpoint.file import write_checkpoint
+    from mha_cli.data.labels import refuse_several_labels
     from mha_cli.data.scored_texts import labelled_texts
 
     model, path = load_checkpoint(checkpoint)
     if output is not None:
         output = checkpoint_in(output)
         refuse_output("--output", output, new=not (os.path.exists(output) and output.samefile(path)))
+    if target:
+        refuse_several_labels(f"--find-threshold: {path}", model.config.is_multi_label)
     section = given.section(path, model.config)
     if target and given.data is None and split is None and not model.config.learns_from_validation:
         split = "validation"  # the test part then measures the thresholds
     with ended_in_order(), status("reading") as callbacks:
         labelled = labelled_texts(model, section, split, callbacks, unseen=target is not None)
+        if model.config.is_multi_label:
+            from mha_cli.analysis.label_evaluation import evaluate_labels
+
+            of_labels = evaluate_labels(model, labelled, callbacks)
+            print_json(of_labels) if as_json else render.label_evaluation(of_labels)
+            return
         from mha_cli.analysis.evaluation import evaluate as score
 
         evaluation = score(model, labelled, callbacks, target)

@@ -14,6 +14,7 @@ from mha_cli.errors import listed, plural, printable
 if TYPE_CHECKING:
     from mha_cli.analysis.comparison import Comparison
     from mha_cli.analysis.evaluation import Evaluation, Range
+    from mha_cli.analysis.label_evaluation import LabelEvaluation
     from mha_cli.analysis.shuffle import ShuffleResult
     from mha_cli.data.layout import Layout
     from mha_cli.data.profile import TextFigures
@@ -97,6 +98,37 @@ def evaluation(result: Evaluation) -> None:
     _print_confusions(result)
     _print_ranges("Answers with a probability of", result.by_probability, ".0%")
     _print_ranges("Texts of so many tokens", result.by_length, ",.0f")
+
+
+def label_evaluation(result: LabelEvaluation) -> None:
+    """Figures of several labels per text, and of each label."""
+    (low, high), (exact_low, exact_high) = result.micro_f1_interval, result.exact_match_interval
+    given, answered = result.labels_per_text
+    figures = {
+        "texts": f"{result.num_texts:,}",
+        "micro F1": f"{result.micro_f1:.4f} (95 % interval {low:.4f} to {high:.4f})",
+        "macro F1": f"{result.macro_f1:.4f}",
+        "weighted F1": f"{result.weighted_f1:.4f}",
+        "exactly right": f"{result.exact_match:.2%} (95 % interval {exact_low:.2%} to {exact_high:.2%})",
+        "Hamming loss": f"{result.hamming_loss:.4f}",
+        "ranking precision": f"{result.ranking_average_precision:.4f}",
+        "loss": f"{result.loss:.4f}",
+        "labels per text": f"{given:.2f}; answered {answered:.2f}",
+        "cut to length": plural(result.num_truncated, "text"),
+        "unknown words": f"{result.unknown_share:.2%}",
+        "speed": f"{result.num_texts / result.seconds:,.0f} texts/s",
+    }
+    print_figures(f"{result.data}, split {result.split}", figures.items())
+    scores, title = result.labels, "Labels"
+    if len(scores) > 2 * TABLE_CLASSES:
+        scores = sorted(scores, key=lambda score: (score.f1 or 0.0, -score.num_texts))[:TABLE_CLASSES]
+        title = f"The {len(scores)} labels of lowest F1, of {len(result.labels):,} (--json has all)"
+    rows = []
+    for score in scores:
+        shares = (score.precision, score.recall, score.f1, score.average_precision)
+        figures_of_label = ["–" if share is None else f"{share:.4f}" for share in shares]
+        rows.append((printable(score.name), f"{score.threshold:.4f}", *figures_of_label, f"{score.num_texts:,}"))
+    print_table(["label"], ["threshold", "precision", "recall", "F1", "average\nprecision", "texts"], rows, title)
 
 
 def shuffle(results: list[ShuffleResult]) -> None:
@@ -234,6 +266,8 @@ def layout_rows(layout: Layout) -> Iterator[tuple[str, str]]:
         yield "columns", listed(layout.columns)
         yield "text column", f"{layout.text_column} ({layout.text_reason})"
         yield "label column", f"{layout.label_column} ({layout.label_reason})"
+    if layout.label_separator:
+        yield "label separator", f"{layout.label_separator} (several labels per text, such as {printable(layout.label_example, 40)})"
 
 
 def figure_rows(texts: TextFigures, where: str = "") -> Iterator[tuple[str, str]]:
@@ -243,6 +277,9 @@ def figure_rows(texts: TextFigures, where: str = "") -> Iterator[tuple[str, str]
     if len(classes) > LISTED_CLASSES:  # the most frequent, and the rarest
         classes[LISTED_CLASSES - 1 :] = [f"… {classes[-1]}"]
     yield "classes", f"{len(texts.classes):,}: {', '.join(classes)}"
+    if texts.labels_per_text is not None:
+        pairs = [f"{printable(pair)} ({number:,})" for pair, number in (texts.together or {}).items()]
+        yield "labels per text", f"{texts.labels_per_text:.2f}; most often together: {', '.join(pairs) or 'none'}"
     lengths = texts.lengths
     yield "tokens per text", f"{lengths.median:,} (median), 90 % up to {lengths.ninety_percent:,}, longest {lengths.longest:,}"
     scripts = [f"{script} {100 * share:.3g} %" for script, share in texts.scripts.items() if share >= LEAST_SHARE]

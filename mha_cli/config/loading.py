@@ -69,7 +69,7 @@ def _apply_override(document: YamlDocument, override: str, earlier: Sequence[tup
     keys = tuple(dotted.strip().split("."))
     if not equals or not all(keys):
         raise MhaError(f"--set {printable(override)}: not of the form KEY.PATH=VALUE", "write for example --set model.num_heads=4")
-    value = parse_yaml(text, f"--set {printable(dotted)}").value
+    value: Any = text if text == "|" else parse_yaml(text, f"--set {printable(dotted)}").value  # alone, | begins a block of YAML
     node = document.value
     for depth, key in enumerate(keys[:-1]):
         if node.get(key) is None:

@@ -23,7 +23,7 @@ class Parameter(NamedTuple):
 
 def parameter_table(config: Config, vocabulary_size: int, num_classes: int) -> list[Parameter]:
     """Every weight of the classifier, in the order in which Keras creates them."""
-    units = num_outputs(num_classes)
+    units = num_outputs(num_classes, config.is_multi_label)
     linear = units if config.linear else 0
     return [
         *_embedding(config, vocabulary_size),
@@ -38,9 +38,9 @@ def num_parameters(config: Config, vocabulary_size: int, num_classes: int = 2) -
     return sum(math.prod(parameter.shape) for parameter in parameter_table(config, vocabulary_size, num_classes))
 
 
-def num_outputs(num_classes: int) -> int:
-    """Units of the last layer: one sigmoid unit for two classes, else one softmax unit per class."""
-    return 1 if num_classes == 2 else num_classes
+def num_outputs(num_classes: int, is_multi_label: bool) -> int:
+    """Units of the last layer: a sigmoid unit per label where a text may have several; else one for two classes, or a softmax over all."""
+    return 1 if num_classes == 2 and not is_multi_label else num_classes
 
 
 def encoder_length(config: Config) -> int:

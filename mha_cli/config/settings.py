@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from mha_cli.errors import plural
+from mha_cli.errors import MhaError, plural
 
 
 class Settings(BaseModel):
@@ -94,6 +94,9 @@ class FilesData(DataSettings):
         description="Text column: name, number from 1 in a table without header, or nested key with dots; null finds it.",
     )
     label_column: Column = Field(None, min_length=1, description="Column of the class, named in the same ways; null finds it.")
+    label_separator: str | None = Field(
+        None, min_length=1, max_length=10, description="What separates several labels of one text; null if a text has one."
+    )
     encoding: str | None = Field(None, description="Encoding, such as windows-1252; null is UTF-8, or the encoding of a byte-order mark.")
     quoting: bool = Field(True, description="Read quotes in tables as in CSV; false reads them as ordinary characters.")
 
@@ -328,12 +331,20 @@ class Config(Settings):
     """One run, whole."""
 
     auto: bool = Field(False, description="Let the data decide the settings that are not given; see recipes.md.")
+    task: Literal["single-label", "multi-label"] = Field(
+        "single-label", description="Labels of a text: one, or any number; lists of labels and data.label_separator make it multi-label."
+    )
     seed: int = Field(0, ge=0, lt=2**31, description="Seed of the validation split, the initial weights, the batch order and dropout.")
     data: Annotated[SampleData | TfdsData | FilesData | MemoryData, Field(discriminator="source")] = SampleData()
     text: TextConfig = TextConfig()
     model: ModelConfig = ModelConfig()
     linear: LinearConfig | None = Field(None, description="The linear model beside the encoder; null for none.")
     training: TrainingConfig = TrainingConfig()
+
+    @property
+    def is_multi_label(self) -> bool:
+        """Whether a text may have several labels, or none."""
+        return self.task == "multi-label"
 
     @property
     def learns_from_validation(self) -> bool:
@@ -354,6 +365,16 @@ class Config(Settings):
     def is_frozen(self) -> bool:
         """Whether the encoder is a pretrained one whose weights stay."""
         return bool(self.model.pretrained) and self.training.trainable_blocks == 0
+
+    def for_labels(self, several: bool) -> Self:
+        """The same config for texts with one label, or with several; an MhaError is raised if a setting does not go with them."""
+        if self.is_multi_label and not several:
+            raise MhaError("task=multi-label, and every text has one label", "set data.label_separator, or give lists of labels")
+        config = self.model_copy(update={"task": "multi-label"}) if several else self
+        for fault in config._faults_of_several_labels() if several else ():
+            message, _, way_out = fault.rpartition("; ")
+            raise MhaError(message, way_out)
+        return config
 
     def of_checkpoint(self) -> Self:
         """The config of the checkpoint: without the linear model if that only teaches the encoder."""
@@ -394,6 +415,8 @@ class Config(Settings):
             yield "training.keep_linear=false drops a linear model that teaches no encoder; take teacher=linear, or keep_linear=true"
         if self.training.finetune_epochs:
             yield from self._faults_of_finetuning(self.training.finetune_epochs)
+        if self.is_multi_label:
+            yield from self._faults_of_several_labels()
 
     def _faults_of_ngrams_and_subwords(self) -> Iterator[str]:
         ngrams, ngram_buckets = self.model.max_ngram, self.model.ngram_buckets
@@ -409,6 +432,12 @@ class Config(Settings):
         if characters and not (buckets or in_linear):
             way_out = "set model.subword_buckets or linear.subwords, or take subword_characters=0"
             yield f"text.subword_characters={characters} has no effect; {way_out}"
+
+    def _faults_of_several_labels(self) -> Iterator[str]:
+        if self.training.teacher:
+            yield f"training.teacher={self.training.teacher} answers with one class, and texts have several labels; take teacher=null"
+        if self.training.class_weights != "none":
+            yield "training.class_weights=balanced weighs texts by their one class, and texts have several labels; take none"
 
     def _faults_of_finetuning(self, labelled: int) -> Iterator[str]:
         if not self.auto and not self.training.teacher:

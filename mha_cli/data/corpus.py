@@ -20,7 +20,8 @@ from mha_cli.data.data_issues import DataIssues, combined_in_words, count_repeat
 from mha_cli.data.decisions import Facts
 from mha_cli.data.held_out import groups_by_names, held_out_groups, names_in
 from mha_cli.data.labelled_text import LabelledText, place_of
-from mha_cli.data.labels import name_of
+from mha_cli.data.labels import ONE_CLASS, name_of
+from mha_cli.data.targets import Labels, are_several, class_sizes, names_in_labels, numbers_of_labels, rarest_classes
 from mha_cli.data.token_store import TokenStore
 from mha_cli.errors import MhaError, listed, plural, printable
 from mha_cli.records.reader import StreamWarnings
@@ -43,14 +44,14 @@ class EncodedTexts:
     Args:
         tokens: tokens of all texts one after another, (P,) or with subwords (P, 1 + W); on disk, unless there are few.
         offsets: int64 (N + 1,); text i is ``tokens[offsets[i]:offsets[i + 1]]``.
-        labels: int32 (N,), class ids.
+        labels: class ids, (N,), or the classes that each text has, (N, C); see ``targets``.
         num_truncated: texts that were cut to length.
         pieces: the same texts as a pretrained encoder reads them; None without one.
     """
 
     tokens: TokenStore | npt.NDArray[np.int32]
     offsets: npt.NDArray[np.int64]
-    labels: npt.NDArray[np.int32]
+    labels: Labels
     num_truncated: int
     pieces: EncodedTexts | None = None
 
@@ -122,7 +123,7 @@ class EncodedTexts:
         return np.sort(rng.choice(len(self), most, replace=False))
 
 
-def refuse_unlearnable(where: str, sizes: Mapping[str, int], has_words: bool, are_files: bool) -> None:
+def refuse_unlearnable(where: str, sizes: Mapping[str, int], has_words: bool, are_files: bool, num_texts: int) -> None:
     """Refuse texts that no classifier could learn from.
 
     Args:
@@ -130,9 +131,11 @@ def refuse_unlearnable(where: str, sizes: Mapping[str, int], has_words: bool, ar
         has_words: whether any text has a word.
         are_files: whether each text is a whole file, in the folder of its class.
     """
-    num_texts, num_single = sum(sizes.values()), sum(size == 1 for size in sizes.values())
+    num_single = sum(size == 1 for size in sizes.values())
+    if not sizes:
+        raise MhaError(f"{where}: no text has a label", "a classifier needs texts of at least two classes")
     largest = max(sizes, key=sizes.__getitem__)
-    if sizes[largest] == num_texts:
+    if sizes[largest] == sum(sizes.values()):
         raise MhaError(f"{where}: every text has the class '{printable(largest)}'", "a classifier needs texts of at least two classes")
     if num_single > num_texts / 2:
         num_combined, example, separator = find_combined(sizes)
@@ -140,7 +143,7 @@ def refuse_unlearnable(where: str, sizes: Mapping[str, int], has_words: bool, ar
         if are_files:
             hint = "each .txt file is one text: give every text a file of its own, or write a table with columns of texts and labels"
         if num_combined:
-            hint = f"labels look like several in one ({combined_in_words(example, separator)}): give every text one class"
+            hint = f"labels look like several in one ({combined_in_words(example, separator)}): set data.label_separator to it"
         raise MhaError(f"{where}: {num_single:,} of {plural(num_texts, 'text')} have a class of their own", hint)
     if missing := [name for name, size in sizes.items() if not size]:
         raise MhaError(f"{where}: the class '{printable(missing[0])}' has no text", "each class needs at least one to be learnt from")
@@ -161,7 +164,7 @@ class _PieceReader:
             self._offsets.append(len(self._ids))
         return text
 
-    def encoded(self, labels: npt.NDArray[np.int32]) -> EncodedTexts | None:
+    def encoded(self, labels: Labels) -> EncodedTexts | None:
         """All texts so far with their class ids; None without a tokenizer."""
         if self._tokenizer is None:
             return None
@@ -182,7 +185,7 @@ class Corpus:
         learnable: False to accept texts that no classifier could learn from, such as a test split of one class.
 
     Attributes:
-        labels: int32 (N,), class ids.
+        labels: class ids, (N,), or the classes that each text has, (N, C); see ``targets``.
         lengths: int64 (N,), tokens of each text.
         sizes: number of texts of each class, by its name.
         hashes: int64 (N,), the same for equal texts.
@@ -201,7 +204,7 @@ class Corpus:
         self._where = where
         tokenize = make_tokenizer(settings)
         numbers: dict[str, int] = {}
-        labels: dict[str, int] = {}
+        labels: dict[str | tuple[str, ...], int] = {}
         self._tokens = TokenStore()
         self._pieces = _PieceReader(pieces)
         offsets, label_numbers, text_hashes = array("q", [0]), array("i"), array("q")
@@ -216,19 +219,18 @@ class Corpus:
             label_numbers.append(labels.setdefault(one.label, len(labels)))
             text_hashes.append(hash(one.text))
             if one.spelling:
-                self._spellings[one.label, one.spelling] += 1
+                self._spellings[str(one.label), one.spelling] += 1
         if not label_numbers:
             raise MhaError(f"{where}: no texts", "give labelled texts of at least two classes")
         self._distinct = list(numbers)
         self._offsets, self.hashes = np.frombuffer(offsets, np.int64), np.frombuffer(text_hashes, np.int64)
         self.lengths = np.diff(self._offsets)
-        self.class_names = class_names if class_names is not None else _in_order(labels)
-        class_ids = {name: class_id for class_id, name in enumerate(self.class_names)}
-        self.labels = np.array([class_ids[label] for label in labels], np.int32)[np.array(label_numbers, np.int32)]
-        self._class_sizes = np.bincount(self.labels, minlength=len(self.class_names))
-        self.sizes = dict(zip(self.class_names, self._class_sizes.tolist(), strict=True))
+        self.class_names = class_names if class_names is not None else _in_order(names_in_labels(labels))
+        self._label_numbers = np.array(label_numbers, np.int32)
+        self.labels = numbers_of_labels(list(labels), self.class_names)[self._label_numbers]
+        self.sizes = dict(zip(self.class_names, class_sizes(self.labels, len(self.class_names)).tolist(), strict=True))
         if learnable:
-            refuse_unlearnable(where, self.sizes, bool(len(self._tokens)), one.line is None)
+            refuse_unlearnable(where, self.sizes, bool(len(self._tokens)), one.line is None, len(self))
 
     def __len__(self) -> int:
         """Number of texts."""
@@ -237,9 +239,9 @@ class Corpus:
     def data_issues(self, read: StreamWarnings) -> DataIssues:
         """Likely mistakes, with the counts of the reader of the texts."""
         has_words = self.lengths > 0
-        num_repeated, num_two_labels = count_repeats(self.hashes[has_words], self.labels[has_words])
+        num_repeated, num_two_labels = count_repeats(self.hashes[has_words], self._label_numbers[has_words])
         num_variants, variants = find_variants(self._spellings, self.sizes)
-        num_combined, combined, separator = find_combined(self.sizes)
+        num_combined, combined, separator = (0, "", "") if are_several(self.labels) else find_combined(self.sizes)
         return DataIssues(
             num_wordless=int((~has_words).sum()),
             num_repeated=num_repeated,
@@ -261,10 +263,11 @@ class Corpus:
     def split(self, validation_share: float, seed: int) -> tuple[Rows, Rows]:
         """Rows to train on and rows to validate with: stratified by class, or texts that share names together.
 
-        The only text of a class is trained on. ``validation_share`` is in (0, 1).
+        The only text of a class is trained on. Of several classes, a text's rarest counts. ``validation_share`` is in (0, 1).
         """
-        rows = np.flatnonzero(self._class_sizes[self.labels] > 1)
-        labels = self.labels[rows]
+        classes = rarest_classes(self.labels)
+        rows = np.flatnonzero(np.bincount(classes)[classes] > 1)
+        labels = classes[rows]
         if self._names is None:
             from sklearn.model_selection import train_test_split
 
@@ -274,7 +277,7 @@ class Corpus:
         else:
             validation = np.intersect1d(held_out_groups(groups_by_names(self._names), validation_share, seed), rows)
         train = np.setdiff1d(np.arange(len(self)), validation)
-        if self._names is not None and any(len(np.setdiff1d(labels, self.labels[part])) for part in (train, validation)):
+        if self._names is not None and any(len(np.setdiff1d(labels, classes[part])) for part in (train, validation)):
             fault = f"{self._where}: texts that share names cannot be split so that both parts have every class"
             raise MhaError(fault, "take data.validation=random")
         return train, validation
@@ -337,30 +340,33 @@ class Corpus:
         return self._tokens[self._offsets[row] : self._offsets[row + 1]]
 
 
-def of_known_classes(texts: Iterable[LabelledText], class_names: Collection[str]) -> Iterator[LabelledText]:
-    """The same texts with the class names of a model."""
+def of_known_classes(texts: Iterable[LabelledText], class_names: Collection[str], is_multi_label: bool) -> Iterator[LabelledText]:
+    """The same texts with the class names of a model; each with a list of them if the model gives several."""
     known = {name_of(name): name for name in class_names} | {name: name for name in class_names}
     for one in texts:
-        if one.label not in known:
+        given = one.label if isinstance(one.label, tuple) else (one.label,)
+        if unknown := [name for name in given if name not in known]:
             names = listed([*map(printable, class_names)])
-            raise MhaError(f"{place_of(one.file, one.line)}: the class is '{printable(one.label)}'", f"the model knows {names}")
-        yield one._replace(label=known[one.label])
+            raise MhaError(f"{place_of(one.file, one.line)}: the class is '{printable(unknown[0])}'", f"the model knows {names}")
+        labels = tuple([known[name] for name in given])
+        if not is_multi_label and isinstance(one.label, tuple):
+            raise MhaError(f"{place_of(one.file, one.line)}: the label is a list", ONE_CLASS)
+        yield one._replace(label=labels if is_multi_label else labels[0])
 
 
 def encode_labelled(texts: Iterable[LabelledText], encoder: TextPipeline, class_names: tuple[str, ...], where: str) -> EncodedTexts:
     """Labelled texts as a trained model reads them; see ``of_known_classes``."""
-    class_ids = {name: class_id for class_id, name in enumerate(class_names)}
-    labels = array("i")
+    labels = list[str | tuple[str, ...]]()
 
     def labels_taken() -> Iterator[str]:
         for one in texts:
-            labels.append(class_ids[one.label])
+            labels.append(one.label)
             yield one.text
 
     encoded = encode_texts(labels_taken(), encoder)
     if not len(encoded):
         raise MhaError(f"{where}: no texts", "give labelled texts to score")
-    class_labels = np.array(labels, np.int32)
+    class_labels = numbers_of_labels(labels, class_names)
     pieces = None if encoded.pieces is None else replace(encoded.pieces, labels=class_labels)
     return replace(encoded, labels=class_labels, pieces=pieces)
 
@@ -394,7 +400,7 @@ def counted(texts: Iterable[Item], name: str, callbacks: Callbacks, every: int =
     callbacks.count(f"reading {name}: {plural(number, 'text')}")
 
 
-def _join(texts: Iterable[npt.NDArray[np.int32]], labels: npt.ArrayLike | array[int] | None, settings: TextConfig) -> EncodedTexts:
+def _join(texts: Iterable[npt.NDArray[np.int32]], labels: Labels | None, settings: TextConfig) -> EncodedTexts:
     """Cut every text to length and lay them one after another."""
     stored, offsets, num_truncated = TokenStore(), array("q", [0]), 0
     for tokens in texts:
@@ -403,7 +409,7 @@ def _join(texts: Iterable[npt.NDArray[np.int32]], labels: npt.ArrayLike | array[
         stored.append(tokens[second])
         offsets.append(len(stored))
         num_truncated += len(tokens) > settings.sequence_length
-    class_ids = np.zeros(len(offsets) - 1, np.int32) if labels is None else np.array(labels, np.int32)
+    class_ids = np.zeros(len(offsets) - 1, np.int32) if labels is None else labels
     return EncodedTexts(stored, np.frombuffer(offsets, dtype=np.int64), class_ids, num_truncated)
 
 

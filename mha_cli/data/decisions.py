@@ -72,7 +72,7 @@ def in_words(config: Config, facts: Facts) -> list[str]:
     return [part for line in lines for part in textwrap.wrap(line, LINE_WIDTH, subsequent_indent="    ", break_long_words=False)]
 
 
-def rules(facts: Facts, named: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def rules(facts: Facts, named: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Values for the settings that the texts decide and that ``named`` lacks, by section; settings of a feature that is off are off."""
     data, model = named.get("data", {}), named.get("model", {})
     linear, has_ngrams = named.get("linear"), model.get("max_ngram", 1) > 1
@@ -85,10 +85,11 @@ def rules(facts: Facts, named: dict[str, dict[str, Any]]) -> dict[str, dict[str,
     has_unlabelled = data.get("unlabelled") or data.get("unlabelled_split")  # the linear model would label them, for every epoch
     reads_made = named.get("training", {}).get("teacher") not in (None, "linear")
     least, most, texts_in_all = (3, 20, 20_000) if pretrained else (2, 5 if reads_made else 10, 100_000)
-    teaches = facts.num_texts >= TAUGHT_TEXTS * facts.num_classes and not pretrained
+    is_multi_label = named.get("task") == "multi-label"
+    teaches = facts.num_texts >= TAUGHT_TEXTS * facts.num_classes and not (pretrained or is_multi_label)
     stands_alone = named.get("training", {}).get("keep_linear") is False
     has_vectors = model.get("vectors") is not None
-    most_rows = MOST_LINEAR_WEIGHTS // num_outputs(facts.num_classes)
+    most_rows = MOST_LINEAR_WEIGHTS // num_outputs(facts.num_classes, is_multi_label)
     decided = {
         "data": {"validation_share": round(min(0.2, max(0.05, 200 / facts.num_texts)), 3)},
         "text": {

@@ -73,8 +73,11 @@ class FileTexts(TextSource):
         if self._settings.test_share and (split == "train" or not given["test"]):
             drawn = self._test_part if split == "test" else ~self._test_part
             warnings = self.warnings if split == "train" else None  # both parts are in the same files
-            return compress(read_labelled(given["train"], self._columns, self._dialect, warnings), drawn)
-        return read_labelled(given[split], self._columns, self._dialect, self.warnings)
+            return compress(self._labelled(given["train"], self._columns, warnings), drawn)
+        return self._labelled(given[split], self._columns, self.warnings)
+
+    def _labelled(self, paths: Iterable[str], columns: Columns, warnings: StreamWarnings | None = None) -> Iterator[LabelledText]:
+        return read_labelled(paths, columns, self._dialect, warnings, self._settings.label_separator)
 
     @cached_property
     def _test_part(self) -> npt.NDArray[np.bool_]:
@@ -88,7 +91,7 @@ class FileTexts(TextSource):
         layout = find_layout(matching_paths(paths[0])[0], settings.text_column, settings.label_column, self._dialect)
         if layout.part_column:
             columns = columns._replace(fields=(*columns.fields, layout.part_column))
-        texts = read_labelled(paths, columns, self._dialect)
+        texts = self._labelled(paths, columns)
         if layout.has_split:
             return np.array([is_for_testing(one.part) for one in texts])
         share, by_names = settings.test_share or 0, settings.validation == "names"
@@ -96,7 +99,11 @@ class FileTexts(TextSource):
 
 
 def read_labelled(
-    paths: Iterable[str], columns: Columns, dialect: Dialect = USUAL, warnings: StreamWarnings | None = None
+    paths: Iterable[str],
+    columns: Columns,
+    dialect: Dialect = USUAL,
+    warnings: StreamWarnings | None = None,
+    label_separator: str | None = None,
 ) -> Iterator[LabelledText]:
     """Labelled texts from files and folders, or patterns of them, one after another, as a stream.
 
@@ -106,7 +113,9 @@ def read_labelled(
 
     def texts_of(path: str) -> Iterator[LabelledText]:
         reading = file_reading(path, columns, dialect, warnings)
-        return _folder_texts(path, reading) if is_folder(path) else _file_texts(path, labelled_format(path, dialect), reading)
+        return (
+            _folder_texts(path, reading) if is_folder(path) else _file_texts(path, labelled_format(path, dialect), reading, label_separator)
+        )
 
     return chain.from_iterable([texts_of(path) for given in paths for path in matching_paths(given)])
 
@@ -177,14 +186,14 @@ def file_reading(path: str, columns: Columns, dialect: Dialect, warnings: Stream
     return Reading(shown_path(path), columns, dialect, warnings or StreamWarnings(), path.lower().endswith(".gz"), strict=True)
 
 
-def _file_texts(path: str, form: Format, reading: Reading) -> Iterator[LabelledText]:
+def _file_texts(path: str, form: Format, reading: Reading, label_separator: str | None) -> Iterator[LabelledText]:
     columns, empty = reading.columns, True
     if form == "fasttext":
         columns = columns._replace(text="text", fields=("label",))  # it has no others
     for record in read_records(form, file_pieces(path), replace(reading, columns=columns)):
         empty = False
         label, *part = record.fields
-        yield labelled(record.text, label, path, record.line, *part, column=columns.fields[0])
+        yield labelled(record.text, label, path, record.line, *part, column=columns.fields[0], separator=label_separator)
     if empty:
         hint = _ROWS.get(form, f"write a header line ({columns.header}) and one text per row")
         raise MhaError(f"{reading.name}: the file is empty", hint)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from mha_cli.data.batches import Rows
 from mha_cli.data.labelled_text import LabelledText
+from mha_cli.data.targets import names_in_labels, numbers_of_labels, rarest_classes
 from mha_cli.errors import MhaError, plural, shown_path
 
 SAME_SUBJECT = 0.25  # cosine similarity of names above which two texts are taken to be about the same
@@ -41,15 +42,15 @@ def drawn_for_testing(
         name: source in words, for messages.
         by_groups: True to draw whole groups, by ``part`` of the texts.
     """
-    class_ids, names = dict[str, int](), dict[int, list[str]]()
+    label_ids, names = dict[str | tuple[str, ...], int](), dict[int, list[str]]()
     digests, label_numbers = array("Q"), array("i")
     for one in texts:
         unit = str(one.part) if by_groups else one.text
         digests.append(int.from_bytes(blake2b(unit.encode(), digest_size=8).digest()))
-        label_numbers.append(class_ids.setdefault(one.label, len(class_ids)))
+        label_numbers.append(label_ids.setdefault(one.label, len(label_ids)))
         if by_names and not by_groups:
             names.setdefault(digests[-1], names_in(one.text))
-    labels = np.array(label_numbers, np.int32)
+    labels = rarest_classes(numbers_of_labels(list(label_ids), names_in_labels(label_ids))[np.array(label_numbers, np.int32)])
     distinct, first, text_of = np.unique(np.array(digests, np.uint64), return_index=True, return_inverse=True)
     drawn_texts = np.zeros(len(distinct), bool)
     if by_groups:
@@ -58,7 +59,7 @@ def drawn_for_testing(
         drawn_texts[held_out_groups(groups_by_names([names[digest] for digest in distinct.tolist()]), share, seed=0)] = True
     else:
         order = np.argsort(labels[first], kind="stable")  # by class; within one, by digest
-        sizes = np.bincount(labels[first], minlength=len(class_ids))
+        sizes = np.bincount(labels[first], minlength=labels.max(initial=-1) + 1)
         of_class = labels[first][order]
         rank = np.arange(len(order)) - (np.cumsum(sizes) - sizes)[of_class]
         drawn_texts[order] = rank < np.rint(share * sizes)[of_class]

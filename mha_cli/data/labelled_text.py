@@ -9,9 +9,10 @@ from mha_cli.errors import shown_path
 
 
 class LabelledText(NamedTuple):
-    """A text, the name of its class, and its location.
+    """A text, the name of its class or the names of several, and its location.
 
     Args:
+        label: name of the class; where texts may have several labels, their names, distinct and sorted.
         spelling: label as the source spells it; empty where that is the name.
         file: path of its file; in a source without files, the source and its split in words.
         line: line that it begins on, from 1, in Parquet its row, without files its number; None for a file that is the text.
@@ -19,7 +20,7 @@ class LabelledText(NamedTuple):
     """
 
     text: str
-    label: str
+    label: str | tuple[str, ...]
     spelling: str = ""
     file: str = ""
     line: int | None = None

@@ -6,6 +6,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Sequence
+from typing import Any
 
 from mha_cli.data.labelled_text import LabelledText, place_of
 from mha_cli.errors import MhaError, listed, printable
@@ -15,17 +16,39 @@ from mha_cli.text.patterns import all_latin, unformatted
 NAMED_CLASSES = 5  # classes that a message names
 LEAVE_OUT = "give every text a class, or leave the row out"
 ONE_VALUE = "give every text a class: a string, a whole number, true or false"
-ONE_CLASS = "give every text one class: several labels per text are not supported"
+ONE_CLASS = "give every text one class, as the model does"
 _MISSING = {"None", "nan", "NaN", "NaT", "<NA>"}  # how Python, NumPy and pandas spell a value that is missing
 _WHOLE = re.compile(r"(-?\d+)\.0+", re.ASCII)
 _TRUTH = {"true": "True", "false": "False"}
 _ZERO_WIDTH_SPACE = "\u200b"
 
 
-def labelled(text: str, label: object, file: str, line: int | None = None, part: object = None, *, column: str = "") -> LabelledText:
-    """A text with the class name of its label, which is in a column; see ``LabelledText``."""
+def labelled(
+    text: str, label: object, file: str, line: int | None = None, part: object = None, *, column: str = "", separator: str | None = None
+) -> LabelledText:
+    """A text with the class name of its label, which is in a column, or with those of a list of labels; see ``LabelledText``.
+
+    With a ``separator``, every text has a list of labels: a string is taken apart.
+    """
+    if separator is not None or is_list(label):
+        return LabelledText(text, class_names(label, place_of(file, line), column, separator), "", file, line, part)
     name, spelling = class_name(label, place_of(file, line), column), str(label)
     return LabelledText(text, name, "" if spelling == name else spelling, file, line, part)
+
+
+def is_list(label: object) -> bool:
+    """Whether a label is a list of labels, of Python or NumPy."""
+    return isinstance(label, list | tuple | set | frozenset) or bool(getattr(label, "ndim", 0))
+
+
+def class_names(labels: object, location: str, column: str = "", separator: str | None = None) -> tuple[str, ...]:
+    """The names of the classes that a list of labels means, or a string with a separator; distinct and sorted, perhaps none."""
+    several: Any = labels
+    if isinstance(labels, str):
+        several = filter(str.strip, labels.split(separator))
+    elif not is_list(labels):
+        several = (labels,)
+    return tuple(sorted({class_name(label, location, column) for label in several}))
 
 
 def class_name(label: object, location: str, column: str = "") -> str:
@@ -50,8 +73,8 @@ def class_name(label: object, location: str, column: str = "") -> str:
     if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
         return str(int(value))
     what = f'{location}: the label "{printable(column)}"' if column else f"{location}: the label"
-    if isinstance(value, list | tuple | set | frozenset) or num_axes:
-        raise MhaError(f"{what} is a list", ONE_CLASS)
+    if is_list(value):
+        raise MhaError(f"{what} is a list inside a list", ONE_VALUE)
     if isinstance(value, dict):
         raise MhaError(f"{what} is an object", ONE_VALUE)
     if is_missing(value):
@@ -74,6 +97,12 @@ def name_of(label: str) -> str:
     if whole := _WHOLE.fullmatch(name):
         return whole[1]
     return _TRUTH.get(name.lower(), name)
+
+
+def refuse_several_labels(name: str, several: bool) -> None:
+    """Refuse texts with several labels each, and a model of these, where answers of one class are looked at."""
+    if several:
+        raise MhaError(f"{name}: a text may have several labels, and this looks at its one class", "mha evaluate scores several labels")
 
 
 def refuse_other_classes(name: str, classes: Sequence[str], other: str, others: Sequence[str]) -> None:

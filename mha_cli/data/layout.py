@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeAlias
 
+from mha_cli.data.data_issues import find_combined
 from mha_cli.data.files import file_pieces, file_reading, is_folder, labelled_format, unpacked_file
 from mha_cli.data.labels import name_of
 from mha_cli.errors import MhaError, listed, plural, shown_path
@@ -50,6 +51,8 @@ class Layout:
         separator: separator of columns in words.
         columns: names of the columns, or their numbers if there is no header line; empty in formats without columns.
         text_reason: why this is the text column, with other candidates; empty in formats without columns.
+        label_separator: what separates several labels in a cell, where their parts come again in other cells; None if a text has one.
+        label_example: such a cell.
         part_column: column such as ``split`` that marks texts as ``test``, else column ``group``; empty for neither.
     """
 
@@ -62,6 +65,8 @@ class Layout:
     text_reason: str = ""
     label_reason: str = ""
     part_column: str = ""
+    label_separator: str | None = None
+    label_example: str = ""
 
     @property
     def has_split(self) -> bool:
@@ -94,7 +99,10 @@ def find_layout(path: str, text_column: str | None = None, label_column: str | N
     text, text_reason = _given(text_column, found) or _guessed_text(values, given[0] if given else None, path)
     label, label_reason = given or _guessed_label(values, text, path)
     part = _part_column({name: own for name, own in values.items() if name not in (text, label)})
-    return Layout(found.format, found.separator, found.header, found.columns, text, label, text_reason, label_reason, part)
+    separator, example = _label_separator(values.get(label, []))
+    return Layout(
+        found.format, found.separator, found.header, found.columns, text, label, text_reason, label_reason, part, separator, example
+    )
 
 
 def _objects(path: str, form: Format, dialect: Dialect) -> Iterator[Mapping[str, object]]:
@@ -202,6 +210,12 @@ def _guessed_label(values: Values, text_column: str, path: str) -> tuple[str, st
     column = min(likely, key=lambda column: (_rank(column), numbers[column]))
     reason = "by its name" if _rank(column) < len(LABEL_NAMES) else f"few different values, {numbers[column]}"
     return column, reason + _others(likely, column)
+
+
+def _label_separator(found: Sequence[object]) -> tuple[str | None, str]:
+    """What separates several labels in a cell, and such a cell; None if a text has one. A list that is spelt out has no separator alone."""
+    _, example, separator = find_combined(Counter(value for value in found if isinstance(value, str) and value.strip()))
+    return (separator, example) if separator and not example.startswith("[") else (None, "")
 
 
 def _others(likely: Sequence[str], column: str) -> str:

@@ -63,6 +63,9 @@ def _data_section(profile: DataProfile) -> Iterator[str]:
     if layout.columns:
         for name, column, reason in (("text", layout.text_column, layout.text_reason), ("label", layout.label_column, layout.label_reason)):
             yield f"  {name}_column: {column if is_number(column) else _scalar(column)}  # {printable(reason, 200)}"
+    if layout.label_separator:
+        several = f"several labels per text, such as {printable(layout.label_example, 40)}"
+        yield f"  label_separator: {json.dumps(layout.label_separator)}  # {several}"
     if profile.dialect.encoding:
         yield f"  encoding: {profile.dialect.encoding}"
     if not profile.dialect.quoting:

@@ -21,6 +21,7 @@ from mha_cli.data.labelled_text import TextSource
 from mha_cli.data.labels import NAMED_CLASSES, refuse_other_classes
 from mha_cli.data.made_texts import made_texts
 from mha_cli.data.sources import open_source, with_columns
+from mha_cli.data.targets import are_several, one_hot
 from mha_cli.errors import MhaError, listed, plural, printable, shown_path
 from mha_cli.pretrained.folder import PretrainedEncoder, read_pretrained, with_pretrained
 from mha_cli.pretrained.vectors import VECTOR_FORMATS, WordVectors, read_vectors
@@ -88,6 +89,9 @@ def prepare(config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryText
     where = source.name if in_memory else f"{source.name}, split {split}"
     pieces = None if pretrained is None else pretrained.piece_tokenizer(config.text)
     corpus = Corpus(texts, config.text, source.class_names, where, config.data.validation == "names", pieces)
+    config = config.for_labels(are_several(corpus.labels))
+    if config.is_multi_label:
+        callbacks.note(f"{source.name}: several labels per text, {corpus.labels.sum() / len(corpus):.1f} on average")
     if teacher:
         refuse_other_classes(f"training.teacher: {teacher.name}", teacher.class_names, where, corpus.class_names)
     for warning in _data_warnings(corpus, source):
@@ -146,10 +150,3 @@ def _data_warnings(corpus: Corpus, source: TextSource) -> Iterator[str]:
     if single := [printable(name) for name, size in corpus.sizes.items() if size == 1]:
         classes = f"{plural(len(single), 'class')} {'has' if len(single) == 1 else 'have'}"
         yield f"{source.name}: {classes} a single text, which is used for training only: {listed(single, NAMED_CLASSES)}"
-
-
-def one_hot(labels: npt.NDArray[np.int32], num_classes: int) -> npt.NDArray[np.float32]:
-    """(N, C): 1 for the class of the label and 0 for the others."""
-    targets = np.zeros((len(labels), num_classes), np.float32)
-    targets[np.arange(len(labels)), labels] = 1.0
-    return targets

@@ -19,9 +19,12 @@ from mha_cli.data.layout import Layout, find_layout
 from mha_cli.data.paths import matching_paths
 from mha_cli.data.scored_texts import default_split
 from mha_cli.data.sources import open_source, with_columns
+from mha_cli.data.targets import are_several
 from mha_cli.errors import listed, shown_path
 from mha_cli.records.reader import USUAL, Dialect, StreamWarnings
 from mha_cli.system.callbacks import SILENT, Callbacks
+
+MOST_PAIRS = 5  # of labels that come together
 
 # fmt: off
 RECOMMENDED_SCRIPTS = (
@@ -49,12 +52,16 @@ class TextFigures(DataIssues):
     Args:
         classes: texts of each class, the most frequent first.
         scripts: share of letters in each script, the largest first.
+        labels_per_text: mean number of labels; None if a text has one.
+        together: texts that have both of two labels, the most frequent pairs first; None if a text has one.
     """
 
     num_texts: int
     classes: dict[str, int]
     lengths: Lengths
     scripts: dict[str, float]
+    labels_per_text: float | None = None
+    together: dict[str, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -112,7 +119,7 @@ def profile_data(
     layout, warnings = find_layout(paths[0], text_column, label_column, dialect), StreamWarnings()
     columns = labelled_columns(layout.text_column, layout.label_column, by_options=True)
     name = listed([*map(shown_path, paths)], 1)
-    texts = counted(read_labelled(paths, columns, dialect, warnings), name, callbacks)
+    texts = counted(read_labelled(paths, columns, dialect, warnings, layout.label_separator), name, callbacks)
     figures = _figures_of(Corpus(texts, TextConfig(), None, name), warnings, callbacks)
     return DataProfile(tuple(given), len(paths), layout, figures, dialect)
 
@@ -156,8 +163,18 @@ def _figures_of(corpus: Corpus, warnings: StreamWarnings, callbacks: Callbacks) 
         classes=dict(Counter(corpus.sizes).most_common()),
         lengths=Lengths(int(median), int(ninety_percent), int(corpus.lengths.max())),
         scripts=_script_shares(corpus.characters()),
+        labels_per_text=float(corpus.labels.sum() / len(corpus)) if are_several(corpus.labels) else None,
+        together=_most_together(corpus) if are_several(corpus.labels) else None,
         **vars(corpus.data_issues(warnings)),
     )
+
+
+def _most_together(corpus: Corpus) -> dict[str, int]:
+    """The most frequent pairs of labels."""
+    texts_CC = np.triu(corpus.labels.T.astype(np.int32) @ corpus.labels.astype(np.int32), 1)
+    pairs = np.argsort(-texts_CC, axis=None, kind="stable")[:MOST_PAIRS]
+    found = zip(*np.unravel_index(pairs, texts_CC.shape), strict=True)
+    return {f"{corpus.class_names[one]} + {corpus.class_names[two]}": int(texts_CC[one, two]) for one, two in found if texts_CC[one, two]}
 
 
 def _histogram(lengths: npt.NDArray[np.int64]) -> dict[int, int]:

@@ -50,8 +50,8 @@ def write(checkpoint: Checkpoint, path: Path) -> None:
     if sum(weight.nbytes for weight in checkpoint.weights.values()) > MAX_BYTES:
         raise MhaError("--format onnx: the weights are over 2 GB, more than one ONNX file holds", "take --format saved-model")
     graph = _Graph(checkpoint)
-    probabilities = _probabilities(graph, len(checkpoint.class_names))
     num_classes = len(checkpoint.class_names)
+    probabilities = _probabilities(graph, num_classes, checkpoint.config.is_multi_label)
     shapes = {"pieces": ["batch", "pieces"], "token_ids": ["batch", "length", *checkpoint.config.text.token_shape[1:]]}
     model = onnx.helper.make_model(
         onnx.helper.make_graph(
@@ -191,13 +191,15 @@ class _Graph(Encoder):
         return self("Softmax", self("Where", self.encoder_mask_BL.with_axes(1, 2), scores_BHLM, LOWEST), axis=-1) @ v_BHMK
 
 
-def _probabilities(graph: _Graph, num_classes: int) -> _Array:
+def _probabilities(graph: _Graph, num_classes: int, several: bool) -> _Array:
     """Probabilities of all classes, (B, C), from ``token_ids`` (B, L) or (B, L, 1 + W)."""
     x_BLD = graph.blocks(_embed(graph), graph.weights)
     features_BD = _pool(graph, x_BLD)
     if "linear/table" in graph.weights:
         features_BD = graph("Concat", features_BD, _linear_logits(graph), axis=1, name="features")
     logits = graph.affine(features_BD, graph.weights["classifier/kernel"], graph.weights["classifier/bias"])
+    if several:
+        return graph("Sigmoid", logits, name="probabilities")
     if num_classes > 2:
         return graph("Softmax", logits, axis=-1, name="probabilities")
     second_B1 = graph("Sigmoid", logits)

@@ -21,6 +21,7 @@ from mha_cli.config.parameters import SMALLEST_NORM
 from mha_cli.config.settings import LinearConfig
 from mha_cli.data.batches import training_batches
 from mha_cli.data.corpus import EncodedTexts
+from mha_cli.data.targets import are_several
 from mha_cli.layers.ngram_linear import position_weights
 from mha_cli.layers.ngrams import ids_of
 from mha_cli.linear.features import Ngrams
@@ -55,9 +56,9 @@ def learn_context_weights(
     rng = np.random.default_rng(seed)
     steps = [rows for _ in range(EPOCHS) for rows in training_batches(texts.lengths, rng, BATCH_TEXTS)]
     context_weights = keras.Variable(np.zeros((num_words, len(linear.context_windows)), np.float32))
-    step = _compile_step(context_weights, start, linear, len(steps))
+    step = _compile_step(context_weights, start, linear, len(steps), are_several(texts.labels))
     for rows in counted_down(steps, "learning where n-grams count, step", callbacks):
-        step(ids_of(texts.padded(rows)), texts.padded(rows, sums_PU), texts.padded(rows, counts_P), texts.labels[rows])
+        step(ids_of(texts.padded(rows)), texts.padded(rows, sums_PU), texts.padded(rows, counts_P), texts.labels[rows].astype(np.int32))
     return np.array(context_weights)
 
 
@@ -84,22 +85,30 @@ def _weighed(weights_BL: Any, sums_BLU: Any, counts_BL: Any) -> Any:
     return tf.einsum("bl,blu->bu", weights_BL, sums_BLU) / tf.maximum(norms_B1, SMALLEST_NORM)
 
 
-def _compile_step(context_weights: keras.Variable, start: Stack, linear: LinearConfig, steps: int) -> Callable[..., Any]:
+def _compile_step(context_weights: keras.Variable, start: Stack, linear: LinearConfig, steps: int, several: bool) -> Callable[..., Any]:
     scale, bias_U = keras.Variable(np.float32(start.linear_weight)), keras.Variable(start.bias)
     learnt = [context_weights, scale, bias_U]
     optimizer = keras.optimizers.Adam(keras.optimizers.schedules.PolynomialDecay(LEARNING_RATE, max(1, steps), 0.0))
     optimizer.build(learnt)
     units = len(start.bias)
-    arguments = [([None, None], tf.int32), ([None, None, units], tf.float32), ([None, None], tf.float32), ([None], tf.int32)]
+    arguments = [([None, None], tf.int32), ([None, None, units], tf.float32), ([None, None], tf.float32)]
+    arguments.append(([None, units] if several else [None], tf.int32))
 
     @tf.function(autograph=False, input_signature=[tf.TensorSpec(shape, kind) for shape, kind in arguments])
     def step(token_ids_BL: Any, sums_BLU: Any, counts_BL: Any, labels_B: Any) -> None:
         with tf.GradientTape() as tape:
             weights_BL = position_weights(token_ids_BL, linear.end_decay, linear.context_windows, context_weights)
             logits_BU = scale * _weighed(weights_BL, sums_BLU, counts_BL) + bias_U
-            logits_BC = tf.concat([tf.zeros_like(logits_BU), logits_BU], axis=1) if units == 1 else logits_BU
-            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels_B, logits_BC))
+            loss = tf.reduce_mean(_cross_entropies(logits_BU, labels_B, several))
         gradients = tape.gradient(loss, [variable.value for variable in learnt])
         optimizer.apply([tf.convert_to_tensor(gradient) for gradient in gradients], learnt)
 
     return step
+
+
+def _cross_entropies(logits_BU: Any, labels: Any, several: bool) -> Any:
+    """Cross-entropy of each text, (B,), by class ids (B,), or added up over the labels, (B, U)."""
+    if several:
+        return tf.reduce_sum(tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(labels, tf.float32), logits_BU), axis=1)
+    logits_BC = tf.concat([tf.zeros_like(logits_BU), logits_BU], axis=1) if logits_BU.shape[1] == 1 else logits_BU
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits_BC)

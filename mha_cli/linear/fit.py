@@ -12,11 +12,12 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.config.parameters import context_words, num_outputs
+from mha_cli.config.parameters import context_words
 from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import EncodedTexts
-from mha_cli.data.preparation import PreparedData, one_hot
+from mha_cli.data.preparation import PreparedData
+from mha_cli.data.targets import one_hot
 from mha_cli.linear.context_weights import learn_context_weights, weighted_logits
 from mha_cli.linear.features import Ngrams, embeddings_of_words, most_in_memory, ngrams_of, text_features
 from mha_cli.linear.ngram_embeddings import learn_ngram_embeddings
@@ -72,12 +73,12 @@ def refit_linear_model(config: Config, data: PreparedData, fitted: LinearModel, 
 def linear_logits(config: Config, data: PreparedData, texts: EncodedTexts, fitted: LinearModel) -> Floats:
     """The logits of texts by the linear model, its bias included, (N, U)."""
     assert config.linear
-    num_classes = len(data.class_names)
-    layer = build_linear(config.linear, len(data.vocabulary), num_classes)
+    num_classes, units = len(data.class_names), len(fitted.bias)
+    layer = build_linear(config.linear, len(data.vocabulary), units)
     layer.build((None, *config.text.token_shape))
     layer.set_weights([fitted.table] if fitted.context_weights is None else [fitted.table, fitted.context_weights])
     memory_estimate = MemoryEstimate(config.model, num_classes, linear=config.linear, characters=config.text.subword_characters)
-    return predict_outputs(compile_forward(layer, config.text.token_shape), memory_estimate, texts.words_alone) + fitted.bias
+    return predict_outputs(compile_forward(layer, config.text.token_shape), memory_estimate, texts.words_alone, units) + fitted.bias
 
 
 class _Fit:
@@ -129,7 +130,7 @@ class _Fit:
     def out_of_fold(self) -> tuple[Floats, Floats]:
         """Out-of-fold logits of the texts, (N, U), and with windows of the n-grams of each text of ``part``, (E, U)."""
         buckets_E = self.ngrams.buckets if self.linear.context_windows else np.empty(0, np.int32)
-        units = num_outputs(self.examples.num_classes)
+        units = self.examples.units
         logits_NU, ngrams_EU = (np.zeros((number, units), np.float32) for number in (len(self.texts), len(buckets_E)))
         for own, model in cross_fitted(self.examples, self.regularization, self.folds, self.callbacks):
             logits_NU[own] = model.logits(self.examples.features[own])

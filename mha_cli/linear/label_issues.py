@@ -17,16 +17,16 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.config.loading import load_config
-from mha_cli.config.parameters import num_outputs
 from mha_cli.config.recipes import find_config
 from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import Corpus, EncodedTexts, counted
 from mha_cli.data.decisions import decide
 from mha_cli.data.labelled_text import LabelledText
-from mha_cli.data.preparation import one_hot
+from mha_cli.data.labels import refuse_several_labels
 from mha_cli.data.scored_texts import located_at
 from mha_cli.data.sources import open_source, with_columns
+from mha_cli.data.targets import are_several, one_hot
 from mha_cli.linear.features import ngrams_of, text_features
 from mha_cli.linear.one_vs_rest import FOLDS, Examples, cross_fitted
 from mha_cli.linear.regularization import choose_regularization
@@ -78,6 +78,7 @@ def find_label_issues(config: Config, most: int, by_options: bool = False, callb
     split = source.splits[0]
     texts = counted(source.read(split), source.name, callbacks)
     corpus = Corpus(texts, config.text, source.class_names, f"{source.name}, split {split}")
+    refuse_several_labels(source.name, are_several(corpus.labels))
     if config.auto:
         config = decide(config, corpus.facts())
     labels, names, num_texts = corpus.labels, corpus.class_names, len(corpus)
@@ -135,7 +136,7 @@ def cross_fitted_probabilities(texts: EncodedTexts, num_classes: int, config: Co
     features = text_features(texts, ngrams_of(texts, config.linear, callbacks), config.linear, callbacks)
     weights = loss_weights(config.training.class_weights, one_hot(labels, num_classes))
     examples = Examples(features, labels, num_classes, weights)
-    logits_NU = np.zeros((len(texts), num_outputs(num_classes)), np.float32)
+    logits_NU = np.zeros((len(texts), examples.units), np.float32)
     for own, model in cross_fitted(examples, choose_regularization(examples, config.seed, callbacks), folds, callbacks):
         logits_NU[own] = model.logits(features[own])
     return probabilities_of(fit_stack(np.zeros_like(logits_NU), logits_NU, labels).logits(0.0, logits_NU))

@@ -29,6 +29,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
 from mha_cli.config.parameters import num_outputs
+from mha_cli.data.targets import Labels, are_several, class_sizes, has_class, one_hot
 from mha_cli.linear.dual_descent import dual_descent
 from mha_cli.linear.features import NgramEmbeddings
 from mha_cli.linear.stored_features import StoredFeatures
@@ -46,10 +47,15 @@ class Examples:
     """What a linear model is fitted on."""
 
     features: Any  # sparse (N, R), from ``features.text_features``, or of any number of texts ``StoredFeatures``
-    labels: npt.NDArray[np.int32]  # class ids, (N,)
+    labels: Labels  # class ids, (N,), or the classes that each text has, (N, C)
     num_classes: int  # C
     weights: Floats  # weight of each text's loss, (N,)
     embeddings: NgramEmbeddings | None = None  # with them, the model also reads their sum over a text
+
+    @property
+    def units(self) -> int:
+        """Units of the logits, U."""
+        return num_outputs(self.num_classes, are_several(self.labels))
 
     def at(self, rows: npt.NDArray[np.bool_]) -> Examples:
         """The texts of some rows."""
@@ -100,7 +106,7 @@ def fit_one_vs_rest(
     read = weighed if embeddings is None else hstack([weighed, csr_matrix((sums_ND - mean_D) / spread)], format="csr")
 
     def fit(class_id: int) -> tuple[Any, Any, float]:
-        is_class = labels == class_id
+        is_class = has_class(labels, class_id)
         if not len(occurring):
             return 0.0, 0.0 * mean_D, 0.0
         if is_class.all() or not is_class.any():
@@ -112,7 +118,7 @@ def fit_one_vs_rest(
         weights_F, direction_D = np.split(model.coef_[0], [len(occurring)])
         return weights_F * scale_F / rms, direction_D / spread, float(model.intercept_[0])
 
-    units = num_outputs(examples.num_classes)
+    units = examples.units
     table, bias = np.zeros((features.shape[1], units), np.float32), np.zeros(units, np.float32)
     for unit in counted_down(range(units), f"{what}, class", callbacks):
         weights_F, direction_D, shift = fit(1 if units == 1 else unit)
@@ -129,15 +135,18 @@ def _fit_stored(
     labels, embeddings, num_classes = examples.labels, examples.embeddings, examples.num_classes
     width = 0 if embeddings is None else embeddings.table.shape[1]
     buckets = features.num_columns - width
-    within_CR = np.zeros((num_classes, buckets), np.int32)
+    found_R, within_CR = np.zeros(buckets, np.int64), np.zeros((num_classes, buckets), np.int32)
     sums_F, squares_F = np.zeros((2, features.num_columns))
     for rows, part in features.parts(f"{what}, counting n-grams, part", callbacks):
         sums_F += np.bincount(part.indices, part.data, features.num_columns)
         squares_F += np.bincount(part.indices, np.square(part.data), features.num_columns)
         ngrams = part[:, :buckets]
-        np.add.at(within_CR.reshape(-1), np.repeat(labels[rows].astype(np.int64) * buckets, np.diff(ngrams.indptr)) + ngrams.indices, 1)
-    shares = np.bincount(labels, minlength=num_classes) / len(labels)
-    scale_R = _weights_by_counts(within_CR.sum(axis=0), zip(shares, within_CR, strict=True), len(labels), num_classes)
+        ngrams.data[:] = 1.0
+        found_R += np.bincount(ngrams.indices, minlength=buckets)
+        counted = (csr_matrix(one_hot(labels[rows], num_classes)).T @ ngrams).tocoo()
+        np.add.at(within_CR, (counted.row, counted.col), counted.data.astype(np.int32))
+    shares = class_sizes(labels, num_classes) / len(labels)
+    scale_R = _weights_by_counts(found_R, zip(shares, within_CR, strict=True), len(labels), num_classes)
     rms = float(np.sqrt(np.square(scale_R) @ squares_F[:buckets] / len(labels))) or 1.0
     mean_D = sums_F[buckets:] / len(labels)
     spread = float(np.sqrt((squares_F[buckets:] / len(labels) - np.square(mean_D)).sum())) or 1.0
@@ -146,8 +155,7 @@ def _fit_stored(
     shift_F = np.concatenate([np.zeros(buckets), mean_D]).astype(np.float32)
     scale_F = np.concatenate([scale_R / rms, np.full(width, 1.0 / spread)]).astype(np.float32)
 
-    units = num_outputs(num_classes)
-    signs_NU = np.where(labels[:, None] == np.arange(num_classes)[-units:], 1, -1).astype(np.int8)
+    signs_NU = np.where(one_hot(labels, num_classes)[:, -examples.units :], 1, -1).astype(np.int8)
     weights_FU, bias_U = dual_descent(features, signs_NU, regularization.c * examples.weights, shift_F, scale_F, callbacks, what)
     weights_FU *= regularization.scale * scale_F[:, None]
     table, direction_DU = np.split(weights_FU, [buckets])
@@ -166,12 +174,12 @@ def cross_fitted(
         yield folds == fold, fit_one_vs_rest(examples.at(folds != fold), regularization, callbacks, what)
 
 
-def feature_weights(features: Any, labels: npt.NDArray[np.int32], num_classes: int) -> npt.NDArray[np.float64]:
+def feature_weights(features: Any, labels: Labels, num_classes: int) -> npt.NDArray[np.float64]:
     """The weight of each feature, (F,), for sparse features (N, F) that all occur; only which are stored counts."""
     found_F = np.bincount(features.indices)
     within = (
         (is_class.mean(), np.bincount(features[is_class].indices, minlength=len(found_F)))
-        for is_class in (labels == class_id for class_id in np.unique(labels))
+        for is_class in (has_class(labels, class_id) for class_id in np.flatnonzero(class_sizes(labels, num_classes)).tolist())
     )
     return _weights_by_counts(found_F, within, len(labels), num_classes)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mha_cli.data.targets import rarest_classes
 from mha_cli.linear.one_vs_rest import Examples, Regularization, fit_one_vs_rest
 from mha_cli.linear.stacking import fit_scale
 from mha_cli.system.callbacks import SILENT, Callbacks
@@ -28,7 +29,9 @@ def choose_regularization(examples: Examples, seed: int, callbacks: Callbacks = 
     labels = examples.labels
     order = np.random.default_rng(seed).permutation(len(labels))
     folds = np.empty(len(labels), np.int64)
-    folds[order[np.argsort(labels[order], kind="stable")]] = np.arange(len(labels)) % max(CHOICE_FOLDS, -(-len(labels) // MOST_IN_FOLD))
+    folds[order[np.argsort(rarest_classes(labels)[order], kind="stable")]] = np.arange(len(labels)) % max(
+        CHOICE_FOLDS, -(-len(labels) // MOST_IN_FOLD)
+    )
     held_out = range(min(CHOICE_FOLDS, -(-ENOUGH * CHOICE_FOLDS // len(labels))))
     labels_of_held_out = np.concatenate([labels[folds == fold] for fold in held_out])
 

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize, minimize_scalar
-from scipy.special import log_softmax, softmax
+from scipy.special import expit, log_expit, log_softmax, softmax
 
+from mha_cli.data.targets import Labels, are_several
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
 
 USUAL_WEIGHTS = (0.2, 0.85)  # mean weights of encoder and linear model over many data sets, the prior for few texts (`docs/experiments.md`)
@@ -48,7 +49,7 @@ class Stack:
 def fit_stack(
     encoder_logits: Floats,
     linear_logits: Floats | None,
-    labels: npt.NDArray[np.int32],
+    labels: Labels,
     weights: Floats | None = None,
     is_pretrained: bool = False,
 ) -> Stack:
@@ -57,11 +58,11 @@ def fit_stack(
     Args:
         encoder_logits: logits of the encoder alone, (N, U).
         linear_logits: logits of the linear model, (N, U); None for an encoder alone, which gets a scale and a shift.
-        labels: class ids, (N,).
+        labels: class ids, (N,), or the classes that each text has, (N, C), whose cross-entropies are added up.
         weights: how much each text's loss counts, (N,); None for all alike.
         is_pretrained: whether the encoder is a pretrained one, or has learnt from a run; such encoders usually weigh more.
     """
-    units, truths = encoder_logits.shape[1], (np.arange(len(labels)), labels)
+    units = encoder_logits.shape[1]
     readers = [encoder_logits] if linear_logits is None else [encoder_logits, linear_logits]
     usual_weights: tuple[float, ...]
     spreads: tuple[float, ...]
@@ -74,19 +75,17 @@ def fit_stack(
 
     def loss_and_gradient(x: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
         logits = np.tensordot(x[:-units], readers, axes=1) + x[-units:]
-        log_probabilities = log_softmax(_of_classes(logits), axis=1)
-        errors = np.exp(log_probabilities)
-        errors[truths] -= 1.0
-        errors = errors[:, -units:] * shares[:, None]
+        losses, errors = _losses_and_errors(logits, labels)
+        errors *= shares[:, None]
         gradient = np.concatenate([[(errors * reader).sum() for reader in readers], errors.sum(axis=0)])
-        loss = float(pull @ np.square(x - usual) - shares @ log_probabilities[truths])
+        loss = float(pull @ np.square(x - usual) + shares @ losses)
         return loss, gradient + 2.0 * pull * (x - usual)
 
     found = minimize(loss_and_gradient, usual, jac=True, method="L-BFGS-B").x
     return Stack(float(found[0]), 0.0 if linear_logits is None else float(found[1]), found[-units:].astype(np.float32))
 
 
-def fit_scale(logits: Floats, labels: npt.NDArray[np.int32]) -> tuple[float, float]:
+def fit_scale(logits: Floats, labels: Labels) -> tuple[float, float]:
     """The most probable factor of logits (N, U), pulled towards 1 if there are few texts, and its loss.
 
     Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", section 4.2 (one number for all classes).
@@ -94,15 +93,27 @@ def fit_scale(logits: Floats, labels: npt.NDArray[np.int32]) -> tuple[float, flo
 
     def loss(logarithm: float) -> float:
         pull = 0.5 * (logarithm / SCALE_SPREAD) ** 2 / len(labels)  # of a normal distribution, an nth for each text
-        return pull + mean_loss_and_accuracy(probabilities_of(np.float32(np.exp(logarithm)) * logits), labels)[0]
+        return pull + mean_loss_and_accuracy(probabilities_of(np.float32(np.exp(logarithm)) * logits, are_several(labels)), labels)[0]
 
     found = minimize_scalar(loss, bounds=(-LARGEST_SCALE, LARGEST_SCALE), method="bounded")
     return float(np.exp(found.x)), float(found.fun)
 
 
-def probabilities_of(logits: Floats) -> Floats:
-    """Probabilities of all classes, (N, C), from logits (N, U)."""
+def probabilities_of(logits: Floats, several: bool = False) -> Floats:
+    """Probabilities of all classes, (N, C), from logits (N, U); with ``several``, each by itself."""
+    if several:
+        return np.asarray(expit(logits))
     return softmax(_of_classes(logits), axis=1)
+
+
+def _losses_and_errors(logits: Any, labels: Labels) -> tuple[Any, Any]:
+    """Cross-entropy of each text, (N,), and its gradient by the logits, (N, U)."""
+    if are_several(labels):
+        return -log_expit(np.where(labels, logits, -logits)).sum(axis=1), expit(logits) - labels
+    truths, log_probabilities = (np.arange(len(labels)), labels), log_softmax(_of_classes(logits), axis=1)
+    errors = np.exp(log_probabilities)
+    errors[truths] -= 1.0
+    return -log_probabilities[truths], errors[:, -logits.shape[1] :]
 
 
 def _of_classes(logits: Any) -> Any:

@@ -22,7 +22,9 @@ def build_classifier(config: Config, vocabulary_size: int, num_classes: int, wit
     A pretrained encoder reads pieces, (B, P), and the linear model beside it tokens: such a model takes both, pieces first.
 
     For two classes the output is the probability of the second one, (B, 1), from one sigmoid unit; for more it is that of all classes,
-    (B, C), from a softmax. With ``with_linear`` False it is the encoder alone, as it trains before the linear model is stacked with it.
+    (B, C), from a softmax, or from a sigmoid per class where a text may have several labels.
+
+    With ``with_linear`` False it is the encoder alone, as it trains before the linear model is stacked with it.
     """
     model = config.model
     token_ids = keras.Input(shape=config.text.token_shape, dtype="int32", name="token_ids")
@@ -61,7 +63,7 @@ def build_classifier(config: Config, vocabulary_size: int, num_classes: int, wit
         )(x)
     x = POOLINGS[model.pooling](name="pooling")(x)
     x = keras.layers.Dropout(model.dropout, name="dropout")(x)
-    units = num_outputs(num_classes)
+    units = num_outputs(num_classes, config.is_multi_label)
     kernel_initializer: Any = "glorot_uniform"
     if config.linear and not with_linear:
         # As wide as in the whole classifier, whose kernel has one more row for each unit of the linear model.
@@ -69,21 +71,21 @@ def build_classifier(config: Config, vocabulary_size: int, num_classes: int, wit
         kernel_initializer = keras.initializers.RandomUniform(-limit, limit)
     elif config.linear:
         inputs = token_ids if encoder_ids is token_ids else [encoder_ids, token_ids]
-        linear_logits = build_linear(config.linear, vocabulary_size, num_classes)(token_ids)
+        linear_logits = build_linear(config.linear, vocabulary_size, units)(token_ids)
         x = keras.layers.Concatenate(name="features")([x, linear_logits])
-    activation = "sigmoid" if units == 1 else "softmax"
+    activation = "sigmoid" if units == 1 or config.is_multi_label else "softmax"
     probabilities = keras.layers.Dense(
         units, activation=activation, kernel_initializer=kernel_initializer, dtype="float32", name="classifier"
     )(x)
     return keras.Model(inputs, probabilities, name="mha")
 
 
-def build_linear(linear: LinearConfig, vocabulary_size: int, num_classes: int) -> NgramLinear:
-    """The layer of the linear model; sizes as of ``build_classifier``."""
+def build_linear(linear: LinearConfig, vocabulary_size: int, units: int) -> NgramLinear:
+    """The layer of the linear model, with ``units`` logits."""
     return NgramLinear(
         max_ngram=linear.max_ngram,
         buckets=linear.buckets,
-        units=num_outputs(num_classes),
+        units=units,
         end_decay=linear.end_decay,
         context_windows=linear.context_windows,
         context_words=context_words(linear, vocabulary_size),

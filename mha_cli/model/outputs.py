@@ -23,8 +23,10 @@ TEMPERATURE = 0.1  # of the contrastive loss, as in its source
 Floats = npt.NDArray[np.float32]
 
 
-def cross_entropy(probabilities: Any, targets: Any, label_smoothing: float = 0.0) -> Any:
-    """Cross-entropy in nats, (B,), of a model's probabilities, (B, 1) or (B, C), with targets (B, C)."""
+def cross_entropy(probabilities: Any, targets: Any, label_smoothing: float = 0.0, several: bool = False) -> Any:
+    """Cross-entropy in nats, (B,), of a model's probabilities, (B, 1) or (B, C), with targets (B, C); with ``several``, the mean over C."""
+    if several:
+        return keras.losses.binary_crossentropy(targets, probabilities)
     if probabilities.shape[-1] == 1:
         return keras.losses.binary_crossentropy(targets[:, 1:], probabilities, label_smoothing=label_smoothing)
     return keras.losses.categorical_crossentropy(targets, probabilities, label_smoothing=label_smoothing)
@@ -43,11 +45,13 @@ def contrastive_loss(features_BD: Any, targets_BC: Any) -> Any:
     return -tf.math.divide_no_nan(tf.reduce_sum(alike_BB * log_shares_BB, axis=1), tf.reduce_sum(alike_BB, axis=1))
 
 
-def predicted_classes(probabilities: Any) -> Any:
-    """Class ids, (B,): for one sigmoid unit 1 where the probability is over one half."""
+def are_right(probabilities: Any, targets: Any, several: bool = False) -> Any:
+    """Whether the answers are those of the targets (B, C), bool (B,): the most probable class, or all that are over one half."""
+    if several:
+        return tf.reduce_all((probabilities > 0.5) == (targets > 0.5), axis=-1)
     if probabilities.shape[-1] == 1:
-        return tf.cast(probabilities[:, 0] > 0.5, tf.int32)
-    return tf.argmax(probabilities, axis=-1, output_type=tf.int32)
+        return (probabilities[:, 0] > 0.5) == (targets[:, 1] > 0.5)
+    return tf.argmax(probabilities, axis=-1) == tf.argmax(targets, axis=-1)
 
 
 def compile_forward(model: Callable[..., Any], *token_shapes: tuple[int | None, ...]) -> Callable[..., Any]:
@@ -61,17 +65,17 @@ def compile_forward(model: Callable[..., Any], *token_shapes: tuple[int | None, 
     return tf.function(lambda *readings: model(*readings, training=False), autograph=False, input_signature=signature)
 
 
-def predict_probabilities(forward: Callable[[Any], Any], memory_estimate: MemoryEstimate, texts: EncodedTexts) -> Floats:
+def predict_probabilities(
+    forward: Callable[[Any], Any], memory_estimate: MemoryEstimate, texts: EncodedTexts, is_multi_label: bool = False
+) -> Floats:
     """Probabilities of all classes for every text, (N, C), with a model from ``compile_forward``."""
-    outputs = predict_outputs(forward, memory_estimate, texts)
+    outputs = predict_outputs(forward, memory_estimate, texts, num_outputs(memory_estimate.num_classes, is_multi_label))
     return np.concatenate([1.0 - outputs, outputs], axis=1) if outputs.shape[1] == 1 else outputs
 
 
-def predict_outputs(
-    forward: Callable[[Any], Any], memory_estimate: MemoryEstimate, texts: EncodedTexts, width: int | None = None
-) -> Floats:
-    """The outputs of ``forward`` for every text, (N, U) or of another width, in order."""
-    outputs = np.zeros((len(texts), width or num_outputs(memory_estimate.num_classes)), dtype=np.float32)
+def predict_outputs(forward: Callable[[Any], Any], memory_estimate: MemoryEstimate, texts: EncodedTexts, width: int) -> Floats:
+    """The outputs of ``forward`` for every text, (N, width), in order."""
+    outputs = np.zeros((len(texts), width), dtype=np.float32)
     for rows in scoring_batches(texts.longest_readings, memory_estimate):
         outputs[rows] = forward(*texts.readings(rows)).numpy()
     return outputs

@@ -23,6 +23,7 @@ from mha_cli.system.callbacks import SILENT, Callbacks
 
 if TYPE_CHECKING:
     from mha_cli.analysis.evaluation import Evaluation
+    from mha_cli.analysis.label_evaluation import LabelEvaluation
     from mha_cli.config.settings import Config
 
 
@@ -52,7 +53,7 @@ def train(
         config: recipe by its name, path of a YAML config, or its content as a dict. Of its section ``data`` counts how validation texts are
             held out.
         texts: texts to learn from and to validate with, N.
-        labels: class of each.
+        labels: class of each, or a list of them.
         output: run directory to write; None leaves nothing behind.
         settings: settings by their names, such as ``epochs=3``, that replace the config's. Those of the linear model are one dict, as in
             ``linear={"max_ngram": 2}``; ``linear=None`` turns it off.
@@ -75,17 +76,20 @@ def train(
     return Classifier(dataclasses.replace(checkpoint, name=str(summary.checkpoint) if output else ""))
 
 
-def evaluate(model: Classifier, texts: Sequence[str], labels: Sequence[object]) -> Evaluation:
-    """Score a classifier on texts and the names of their classes, N each, as `mha evaluate` does."""
+def evaluate(model: Classifier, texts: Sequence[str], labels: Sequence[object]) -> Evaluation | LabelEvaluation:
+    """Score a classifier on texts and the names of their classes, N each, or lists of these, as `mha evaluate` does."""
     from mha_cli.data.corpus import encode_labelled, of_known_classes
     from mha_cli.data.scored_texts import LabelledTexts
 
     given = MemoryTexts(texts, labels)
-    encoded = encode_labelled(of_known_classes(given.read(), model.classes), model.encoder, model.classes, given.name)
+    texts_of_classes = of_known_classes(given.read(), model.classes, model.checkpoint.config.is_multi_label)
+    encoded = encode_labelled(texts_of_classes, model.encoder, model.classes, given.name)
     model.checkpoint.memory_estimate.refuse_too_long(int(encoded.lengths.max(initial=0)))
     from mha_cli.analysis.evaluation import evaluate as score
+    from mha_cli.analysis.label_evaluation import evaluate_labels
 
-    return score(model.checkpoint, LabelledTexts(given.name, "memory", encoded))
+    labelled = LabelledTexts(given.name, "memory", encoded)
+    return (evaluate_labels if model.checkpoint.config.is_multi_label else score)(model.checkpoint, labelled)
 
 
 def given_config(config: str | os.PathLike[str] | Mapping[str, Any], settings: Mapping[str, Any]) -> Config:

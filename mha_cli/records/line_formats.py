@@ -93,7 +93,7 @@ def json_object(line: str, location: str) -> dict[str, object]:
 def fasttext_records(lines: Iterable[bytes | MhaError], reading: Reading) -> Iterator[Record]:
     """One text per line with its label, which begins with ``__label__``; blank lines are skipped.
 
-    The columns are ``text`` and ``label``. A label is there if it is required; else null stands in for it.
+    The columns are ``text`` and ``label``; several labels are a list. A label is there if it is required; else null stands in for it.
     """
     columns = reading.columns
     for field in columns.fields:
@@ -103,12 +103,10 @@ def fasttext_records(lines: Iterable[bytes | MhaError], reading: Reading) -> Ite
 
     def record_of(line: str, raw: bytes, number: int) -> Record:
         found = list(_LABEL.finditer(line))
-        if len(found) > 1:
-            names = " and ".join(printable(label[1]) for label in found[:2])
-            raise MhaError(f"{reading.name}:{number}: {len(found)} labels: {names}", "give every text one class")
         if columns.required and not found:
             raise MhaError(f"{reading.name}:{number}: no label", f"begin the line with {LABEL_PREFIX} and the name of its class")
-        text, label = _LABEL.sub("", line).strip(), found[0][1] if found else None
+        labels = [label[1] for label in found]
+        text, label = _LABEL.sub("", line).strip(), labels if len(labels) > 1 else labels[0] if labels else None
         row: dict[str, object] = {"text": text, "label": label}
         return Record(text, raw, tuple([row if field == ALL else row[field] for field in columns.fields]), b"", number)
 

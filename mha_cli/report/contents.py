@@ -14,6 +14,7 @@ from mha_cli.analysis.inside.head_scores import HeadReport, score_heads
 from mha_cli.analysis.shuffle import ShuffleResult, compare
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.labelled_text import LabelledText
+from mha_cli.data.labels import refuse_several_labels
 from mha_cli.data.scored_texts import LabelledTexts, located_texts
 from mha_cli.data.sources import DataSection
 from mha_cli.errors import MhaError
@@ -69,6 +70,7 @@ def report(
     callbacks: Callbacks = SILENT,
 ) -> Report:
     """Score a checkpoint on ``labelled``, of ``data``, explain its worst mistakes, shuffle the words of ``word_order``, silence heads."""
+    refuse_several_labels(name, checkpoint.config.is_multi_label)
     answers = probabilities, _ = answers_of(checkpoint, labelled, callbacks)
     labels, predicted, confidence = labelled.texts.labels, probabilities.argmax(axis=1), probabilities.max(axis=1)
     wrong = np.flatnonzero(predicted != labels)
@@ -104,4 +106,4 @@ def _mistake(checkpoint: Checkpoint, one: LabelledText, answer: str, probability
     shown = slice(start, start + SHOWN_WORDS)
     place = one.file if one.line is None else f"{one.file}:{one.line}"
     after = max(0, len(words) - shown.stop)
-    return Mistake(place, one.label, answer, probability, words[shown], falls and falls[shown], start, after)
+    return Mistake(place, str(one.label), answer, probability, words[shown], falls and falls[shown], start, after)

@@ -26,12 +26,14 @@ class Prediction:
         text: text as it came in.
         label: most probable class.
         probability: probability of that class, in [0, 1].
-        probabilities: probability of every class, by name, in [0, 1]; they sum to 1.
+        probabilities: probability of every class, by name, in [0, 1]; they sum to 1, unless a text may have several labels.
         num_tokens: tokens of the whole text.
         num_read: tokens that the model reads of them.
         num_unknown: tokens among those read that the vocabulary does not have.
         num_marks: punctuation marks among those read that the vocabulary has.
         threshold: probability that the checkpoint asks of that class, in [0, 1].
+        labels: classes that reach their thresholds, the most probable first; None if a text has one label.
+        label_separator: what stands between them in one cell.
     """
 
     text: str
@@ -43,10 +45,14 @@ class Prediction:
     num_unknown: int
     num_marks: int
     threshold: float = 0.0
+    labels: tuple[str, ...] | None = None
+    label_separator: str = "|"
 
     @property
     def answer(self) -> str | None:
-        """The most probable class, if it is as probable as its threshold; None for no answer."""
+        """The most probable class, if it is as probable as its threshold; None for no answer. Of several labels, all in one cell."""
+        if self.labels is not None:
+            return self.label_separator.join(self.labels)
         return self.label if self.probability >= self.threshold else None
 
     @property
@@ -106,14 +112,21 @@ class Classifier:
         given = texts_in(texts)
         encoded = self.encoder.encode_all(given)
         probabilities = probabilities_of(encoded, self.checkpoint, self.engine)
-        names, thresholds = self.checkpoint.class_names, self.checkpoint.thresholds
+        names, thresholds, several = self.checkpoint.class_names, self.checkpoint.thresholds, self.checkpoint.config.is_multi_label
+        of_labels, separator = self.checkpoint.label_thresholds.tolist(), self.checkpoint.label_separator
         predictions = []
         for text, code, row in zip(given, encoded, probabilities.tolist(), strict=True):
             probability = max(row)
             label = names[row.index(probability)]
+            labels = None
+            if several:
+                ranked = sorted(zip(row, names, of_labels, strict=True), key=lambda one: -one[0])
+                labels = tuple([name for own, name, least in ranked if own >= least])
             counts = code.num_tokens, len(code.tokens), code.num_unknown, code.num_marks
             predictions.append(
-                Prediction(text, label, probability, dict(zip(names, row, strict=True)), *counts, thresholds.get(label, 0.0))
+                Prediction(
+                    text, label, probability, dict(zip(names, row, strict=True)), *counts, thresholds.get(label, 0.0), labels, separator
+                )
             )
         return predictions
 

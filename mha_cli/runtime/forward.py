@@ -53,7 +53,7 @@ def class_probabilities(
     features_BD = encoder(x_BLD, mask_BL) if encoder else pooled_features(x_BLD, mask_BL, weights, config.model)
     if config.linear:
         features_BD = np.concatenate([features_BD, linear_logits(tokens, weights, config.linear)], axis=1)
-    return finite(classify(features_BD, weights))
+    return finite(classify(features_BD, weights, config.is_multi_label))
 
 
 def pooled_features(x_BLD: Array, mask_BL: Array, weights: Weights, model: ModelConfig) -> Array:
@@ -76,9 +76,11 @@ def finite(numbers: Array) -> Array:
     return numbers
 
 
-def classify(features_BD: Array, weights: Weights) -> Array:
-    """The last layer: probabilities of all classes, (B, C), from the features (B, D)."""
+def classify(features_BD: Array, weights: Weights, several: bool = False) -> Array:
+    """The last layer: probabilities of all classes, (B, C), from the features (B, D); with ``several``, each by itself."""
     logits = features_BD @ weights["classifier/kernel"] + weights["classifier/bias"]
+    if several:
+        return sigmoid(logits)
     if logits.shape[1] == 1:
         second_B1 = sigmoid(logits)
         return np.concatenate([1.0 - second_B1, second_B1], axis=1)

@@ -10,16 +10,34 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mha_cli.data.targets import Labels, are_several
+
 CALIBRATION_BINS = 15
 
 Floats = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.integer[Any]]
 
 
-def mean_loss_and_accuracy(probabilities: Floats, labels: npt.NDArray[np.int32]) -> tuple[float, float]:
-    """Mean cross-entropy in nats and accuracy in [0, 1] of probabilities (N, C)."""
-    of_truth = np.clip(probabilities[np.arange(len(labels)), labels].astype(np.float64), 1e-7, 1.0)
-    return float(-np.log(of_truth).mean()), float((probabilities.argmax(axis=1) == labels).mean())
+def mean_loss_and_accuracy(probabilities: Floats, labels: Labels, thresholds: float | Floats = 0.5) -> tuple[float, float]:
+    """Mean cross-entropy in nats and accuracy in [0, 1] of probabilities (N, C), by class ids (N,) or the classes of each text, (N, C).
+
+    Where texts may have several labels, the cross-entropy is the mean over the labels, and an answer is right with exactly its labels.
+    """
+    certain = probabilities.astype(np.float64)
+    of_truth = np.where(labels, certain, 1.0 - certain) if are_several(labels) else certain[np.arange(len(labels)), labels]
+    loss = float(-np.log(np.clip(of_truth, 1e-7, 1.0)).mean())
+    return loss, float(are_right(probabilities, labels, thresholds).mean())
+
+
+def answers_among(probabilities: Floats, several: bool, thresholds: float | Floats = 0.5) -> Labels:
+    """The most probable class, (N,), or with ``several`` the labels that reach their thresholds, (N, C)."""
+    return np.asarray(probabilities >= thresholds if several else probabilities.argmax(axis=1))
+
+
+def are_right(probabilities: Floats, labels: Labels, thresholds: float | Floats = 0.5) -> npt.NDArray[np.bool_]:
+    """Whether each answer is right, (N,): the most probable class, or exactly the labels that reach their thresholds, (C,)."""
+    same = answers_among(probabilities, are_several(labels), thresholds) == labels
+    return np.asarray(same.all(axis=1) if are_several(labels) else same)
 
 
 def class_counts(labels: Ids, predicted: Ids, num_classes: int) -> list[Ids]:

@@ -71,7 +71,8 @@ class Answer(BaseModel):
     """As of mha predict with --json; docs/predict.md has the meaning of each."""
 
     id: int = Field(description="number of the text, from 1")
-    label: str | None
+    label: str | None = Field(None, description="unless a text may have several labels")
+    labels: list[str] | None = Field(None, description="where a text may have several labels")
     probability: float
     probabilities: dict[str, float]
     tokens: int

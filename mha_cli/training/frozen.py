@@ -14,11 +14,12 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.config.parameters import encoder_shape, num_outputs
+from mha_cli.config.parameters import encoder_shape
 from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import EncodedTexts, join_texts
 from mha_cli.data.preparation import PreparedData
+from mha_cli.data.targets import are_several
 from mha_cli.model.classifier import build_classifier, start_from
 from mha_cli.model.outputs import compile_forward, predict_outputs
 from mha_cli.system.callbacks import SILENT, Callbacks
@@ -88,11 +89,14 @@ class FrozenEncoder:
 
     def _fit(self, data: PreparedData) -> tuple[Floats, Floats]:
         """Kernel (D, U) and bias (U,) of the logistic regression, its strength chosen out of fold."""
+        features_ND, labels = self._known_ND[: len(data.train)], data.train.labels
+        if are_several(labels):
+            kernels, biases = zip(*(_fit_label(features_ND, is_label) for is_label in labels.T), strict=True)
+            return np.stack(kernels, axis=1).astype(np.float32), np.array(biases, np.float32)
+        weights = loss_weights(self.config.training.class_weights, data.targets)
+
         from sklearn.linear_model import LogisticRegression
         from sklearn.model_selection import cross_val_score
-
-        features_ND, labels = self._known_ND[: len(data.train)], data.train.labels
-        weights = loss_weights(self.config.training.class_weights, data.targets)
 
         def model(strength: float) -> Any:
             return LogisticRegression(C=strength, max_iter=1_000)
@@ -104,5 +108,16 @@ class FrozenEncoder:
             gains = {strength: score(model(strength)).mean() for strength in STRENGTHS}
         fitted = model(max(gains, key=gains.__getitem__)).fit(features_ND, labels, weights)
         assert len(fitted.classes_) == len(data.class_names)
-        assert len(fitted.intercept_) == num_outputs(len(data.class_names))
+        assert len(fitted.intercept_) == len(self._model.get_layer("classifier").bias)
         return fitted.coef_.T.astype(np.float32), fitted.intercept_.astype(np.float32)
+
+
+def _fit_label(features_ND: Floats, is_label: npt.NDArray[np.bool_]) -> tuple[Floats, float]:
+    """Kernel (D,) and bias of one label among several."""
+    from sklearn.linear_model import LogisticRegressionCV
+
+    least = int(min(is_label.sum(), (~is_label).sum()))
+    if least < FOLDS:  # too few to leave some out: the share of the label alone
+        return np.zeros(features_ND.shape[1], np.float32), float(np.log((is_label.sum() + 0.5) / ((~is_label).sum() + 0.5)))
+    fitted = LogisticRegressionCV(Cs=STRENGTHS, cv=FOLDS, scoring="neg_log_loss", max_iter=1_000).fit(features_ND, is_label)
+    return fitted.coef_[0], float(fitted.intercept_[0])

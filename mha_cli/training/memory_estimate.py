@@ -49,7 +49,7 @@ def memory_estimate(config: Config, data: PreparedData, num_workers: int = 1) ->
     """Bytes that training will take, by the settings that decide; ``num_workers`` processes share a batch."""
     linear, training = config.linear, config.training
     weights = num_parameters(config, len(data.vocabulary), len(data.class_names))
-    units = num_outputs(len(data.class_names))
+    units = num_outputs(len(data.class_names), config.is_multi_label)
     table = linear.buckets * units if linear else 0
     unlabelled = [data.unlabelled] if data.unlabelled is not None and config.reads_unlabelled else []
     lengths = np.concatenate([part.for_encoder.lengths for part in (data.train, *(unlabelled if training.teacher else []))])

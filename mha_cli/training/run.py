@@ -18,8 +18,9 @@ from mha_cli.checkpoint.runs import ANSWERS, CHECKPOINT, FEATURES, HISTORY, METR
 from mha_cli.config.parameters import num_parameters
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, prepare
+from mha_cli.data.targets import are_several
 from mha_cli.errors import EXIT_FAILURE, MhaError
-from mha_cli.linear.fit import LinearModel, fit_linear_model, refit_linear_model
+from mha_cli.linear.fit import LinearModel, cross_fit_linear_model, fit_linear_model, refit_linear_model
 from mha_cli.linear.stacking import probabilities_of
 from mha_cli.records.objects import plain_json
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
@@ -93,8 +94,8 @@ def _train(config: Config, output: RunDirectory, callbacks: Callbacks, data: Pre
         keep_config(output, config)
         (output / STATE).parent.mkdir(exist_ok=True)
 
-    to_learn, linear, refitted = fit_before_encoder(config, data, output / ANSWERS, callbacks, distribution)
-    validation = Validation(config, data, linear, refitted)
+    to_learn, linear, refitted, out_of_fold = fit_before_encoder(config, data, output / ANSWERS, callbacks, distribution)
+    validation = Validation(config, data, linear, refitted, out_of_fold)
     callbacks.log("building the model")
     trainer: Trainer | FrozenEncoder
     if config.is_frozen:
@@ -183,7 +184,8 @@ def fit(
 def fit_frozen(trainer: FrozenEncoder, validation: Validation) -> Iterator[EpochRecord]:
     """The record of a frozen encoder, which learns its last layer in one go."""
     loss, accuracy = validation.score(trainer)
-    train_loss, train_accuracy = mean_loss_and_accuracy(probabilities_of(trainer.train_logits), trainer.data.train.labels)
+    labels = trainer.data.train.labels
+    train_loss, train_accuracy = mean_loss_and_accuracy(probabilities_of(trainer.train_logits, are_several(labels)), labels)
     yield EpochRecord(1, train_loss, train_accuracy, loss, accuracy, trainer.seconds, len(trainer.data.train) / trainer.seconds, True)
 
 
@@ -245,11 +247,12 @@ def run_epoch(trainer: Trainer, epoch: int, on_step: Callable[[StepProgress], No
 
 def fit_before_encoder(
     config: Config, data: PreparedData, path: Path, callbacks: Callbacks, distribution: Distribution
-) -> tuple[PreparedData, LinearModel | None, LinearModel | None]:
+) -> tuple[PreparedData, LinearModel | None, LinearModel | None, np.ndarray | None]:
     """Ask the teacher, whose answers ``path`` keeps, and fit the linear model, with ``refit_linear`` twice; the chief does it for all.
 
     Returns:
-        The data that the encoder learns from, and the two models; None for a model that the config does not ask for.
+        The data that the encoder learns from, the two models, and out-of-fold logits of the first; None for what the config does not ask
+        for.
     """
     arrays = distribution.from_chief(lambda: _fitted(config, data, path, callbacks))
     linear = refitted = None
@@ -257,7 +260,8 @@ def fit_before_encoder(
         linear = LinearModel(arrays["table"], arrays["bias"], arrays.get("context_weights"))
     if linear and config.refits_linear:
         refitted = dataclasses.replace(linear, table=arrays["refitted_table"], bias=arrays["refitted_bias"])
-    return with_answers(data, arrays["answers"]) if "answers" in arrays else data, linear, refitted
+    to_learn = with_answers(data, arrays["answers"]) if "answers" in arrays else data
+    return to_learn, linear, refitted, arrays.get("out_of_fold")
 
 
 def _fitted(config: Config, data: PreparedData, path: Path, callbacks: Callbacks) -> Arrays:
@@ -269,6 +273,8 @@ def _fitted(config: Config, data: PreparedData, path: Path, callbacks: Callbacks
         linear, arrays["answers"] = answers_of_linear_model(config, data, callbacks)
     if config.linear is None:
         return arrays
+    if config.is_multi_label and data.pretrained is None:  # a pretrained encoder is much better, so its thresholds are others
+        linear, arrays["out_of_fold"] = cross_fit_linear_model(config, data, callbacks)
     linear = linear or fit_linear_model(config, data, callbacks)
     arrays |= {"table": linear.table, "bias": linear.bias}
     if linear.context_weights is not None:

@@ -17,7 +17,7 @@ from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import PreparedData
 from mha_cli.model.classifier import build_classifier, freeze_below, start_from, start_words_from, up_to_logits
-from mha_cli.model.outputs import compile_forward, contrastive_loss, cross_entropy, predict_outputs, predicted_classes
+from mha_cli.model.outputs import are_right, compile_forward, contrastive_loss, cross_entropy, predict_outputs
 from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import MemoryEstimate
 from mha_cli.training.argmax_positions import argmax_suffices, training_output
@@ -63,7 +63,8 @@ class Trainer:
         self._table_optimizers = [lazy_optimizer(table) for table in self._tables]
         self._train_step = self._compile_train_step()
         memory_estimate = MemoryEstimate(config.model, len(data.class_names), characters=config.text.subword_characters)
-        self._score = partial(predict_outputs, compile_forward(up_to_logits(self.model), encoder_shape(config)), memory_estimate)
+        forward, units = compile_forward(up_to_logits(self.model), encoder_shape(config)), self.model.output_shape[-1]
+        self._score = partial(predict_outputs, forward, memory_estimate, width=units)
         of_tables = [variable for optimizer in self._table_optimizers for variable in optimizer.variables]
         self._variables = [*self.model.variables, *self.optimizer.variables, *of_tables]  # all that a step changes
         self.distribution.refuse_difference("weights at the start", lambda: digest_of(self.arrays()))
@@ -115,6 +116,7 @@ class Trainer:
 
     def _compile_train_step(self) -> Callable[..., Any]:
         model, embedding, optimizer, settings = self.model, self.model.get_layer("embedding"), self.optimizer, self.config.training
+        several = self.config.is_multi_label
         argmax_only = argmax_suffices(self.config, float(self.data.train.for_encoder.lengths.mean()))
         shapes: tuple[list[int | None], ...] = ([None, len(self.data.class_names)], [None], [], [])  # the arguments after the tokens
         signature = [tf.TensorSpec(model.input_shape, tf.int32), *(tf.TensorSpec(shape, tf.float32) for shape in shapes)]
@@ -125,12 +127,12 @@ class Trainer:
                 with tf.GradientTape() as tape, computing_in(model, self.precision):
                     embedded = embedding(tokens, training=True)
                     probabilities, features = training_output(model, embedded, embedding.compute_mask(tokens), argmax_only)
-                    losses = cross_entropy(probabilities, targets, settings.label_smoothing)
+                    losses = cross_entropy(probabilities, targets, settings.label_smoothing, several)
                     if settings.contrastive_weight:
                         losses += settings.contrastive_weight * contrastive_loss(features, targets)
                     loss_sum = tf.reduce_sum(loss_weights * losses)
                     part_of_mean = loss_sum / batch_size  # of the whole batch, so that the parts add up to its mean
-                right = predicted_classes(probabilities) == tf.argmax(targets, axis=-1, output_type=tf.int32)
+                right = are_right(probabilities, targets, several)
                 figures = tf.stack([loss_sum, tf.reduce_sum(tf.cast(right, tf.float32)), stop])
                 return [*tape.gradient(part_of_mean, [*self._others, *self._tables]), figures]
 

@@ -13,12 +13,14 @@ import numpy.typing as npt
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights, never_answered
-from mha_cli.data.preparation import PreparedData, one_hot
+from mha_cli.data.preparation import PreparedData
+from mha_cli.data.targets import are_several, one_hot
 from mha_cli.linear.fit import LinearModel, linear_logits
 from mha_cli.linear.stacking import Stack, fit_stack, probabilities_of
 from mha_cli.model.classifier import build_classifier, keras_config
 from mha_cli.runtime.metrics import calibration_error, mean_loss_and_accuracy
 from mha_cli.system.callbacks import EpochRecord
+from mha_cli.training.f1_thresholds import f1_thresholds
 from mha_cli.training.frozen import FrozenEncoder
 from mha_cli.training.trainer import Trainer
 
@@ -33,12 +35,21 @@ class Validation:
         data: texts; the validation part also fits the weights of encoder and linear model.
         fitted: linear model that has not learnt from the validation part; None for none.
         kept: linear model of the checkpoint; None for the same.
+        out_of_fold: logits of the training part by linear models that have not learnt from it, (N, U), where a text may have several
+            labels: their thresholds are chosen by it as well.
 
     Attributes:
         warning: classes that the last evaluated model never answers, in words; empty for none.
     """
 
-    def __init__(self, config: Config, data: PreparedData, fitted: LinearModel | None, kept: LinearModel | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        data: PreparedData,
+        fitted: LinearModel | None,
+        kept: LinearModel | None = None,
+        out_of_fold: Floats | None = None,
+    ) -> None:
         config = config.of_checkpoint()
         fitted = fitted if config.linear else None
         self._config, self._data, self._kept = config, data, None if fitted is None else kept or fitted
@@ -48,6 +59,11 @@ class Validation:
         self._is_pretrained = data.pretrained is not None or data.teacher is not None
         self._stack: Stack
         self._calibration: dict[str, float] = {}
+        self._thresholds: dict[str, float] = {}
+        self._out_of_fold = np.zeros((0, len(data.class_names)), np.float32)
+        if out_of_fold is not None:
+            alone = fit_stack(np.zeros_like(out_of_fold), out_of_fold, data.train.labels)
+            self._out_of_fold = probabilities_of(alone.logits(0.0, out_of_fold), several=True)
         self.warning = ""
         # At once: the trainer's model then takes over the memory of this one's tables.
         self._keras_config = keras_config(build_classifier(config, len(data.vocabulary), len(data.class_names)))
@@ -57,7 +73,13 @@ class Validation:
         texts, linear_NU = self._data.validation, self.linear_NU
         encoder_NU = trainer.logits(texts)
         self._stack = fit_stack(encoder_NU, linear_NU, texts.labels, self._loss_weights, self._is_pretrained)
-        probabilities = probabilities_of(self._stack.logits(encoder_NU, 0.0 if linear_NU is None else linear_NU))
+        several = are_several(texts.labels)
+        probabilities = probabilities_of(self._stack.logits(encoder_NU, 0.0 if linear_NU is None else linear_NU), several)
+        if several:
+            labels = np.concatenate([self._data.train.labels[: len(self._out_of_fold)], texts.labels])
+            thresholds = f1_thresholds(np.concatenate([self._out_of_fold, probabilities]), labels)
+            self._thresholds = dict(zip(self._data.class_names, thresholds.tolist(), strict=True))
+            return mean_loss_and_accuracy(probabilities, texts.labels, thresholds)
         if linear_NU is None:
             before, after = (calibration_error(answers, texts.labels) for answers in (probabilities_of(encoder_NU), probabilities))
             self._calibration = {"calibration_error_before": before, "calibration_error_after": after}
@@ -76,6 +98,7 @@ class Validation:
             metrics=metrics | self._calibration,
             weights=compose(trainer.weights(), self._kept, self._stack),
             keras_config=self._keras_config,
+            thresholds=self._thresholds,
             tokenizer=self._data.tokenizer,
         )
 

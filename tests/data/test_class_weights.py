@@ -9,7 +9,8 @@ from sklearn.utils.class_weight import compute_class_weight, compute_sample_weig
 
 from mha_cli.config.settings import Config, TrainingConfig
 from mha_cli.data.class_weights import loss_weights, never_answered
-from mha_cli.data.preparation import PreparedData, one_hot
+from mha_cli.data.preparation import PreparedData
+from mha_cli.data.targets import one_hot
 from mha_cli.model.classifier import build_classifier
 from mha_cli.training.run import run_epoch
 from mha_cli.training.trainer import Trainer

@@ -193,18 +193,18 @@ def test_texts_that_no_classifier_could_learn_from() -> None:
     no_text = "films.csv: the class 'b' has no text; each class needs at least one to be learnt from"
     assert error_of(corpus, "aacc", None, PLAIN, ("a", "b", "c")) == no_text
     assert error_of(corpus, "aaa", None, PLAIN, ("c", "b", "a")).startswith("films.csv: every text has the class 'a'; ")
-    several = 'labels look like several in one ("a;b", separator ";"): give every text one class'
+    several = 'labels look like several in one ("a;b", separator ";"): set data.label_separator to it'
     assert error_of(corpus, ["a;b", "b;c", "a;c", "a", "c"]) == f"films.csv: 5 of 5 texts have a class of their own; {several}"
 
 
 def test_texts_that_a_model_cannot_score() -> None:
     first, second = (LabelledText("word", label, file="films.csv") for label in ("neg", "meh"))
-    assert [*of_known_classes([first], ("neg", "pos"))] == [first]
-    assert [review.label for review in of_known_classes([first], ("\ufeffneg", "pos"))] == ["\ufeffneg"]
+    assert [*of_known_classes([first], ("neg", "pos"), False)] == [first]
+    assert [review.label for review in of_known_classes([first], ("\ufeffneg", "pos"), False)] == ["\ufeffneg"]
     encoder = TextPipeline(PLAIN, Vocabulary(["word"]))
     assert error_of(encode_labelled, [], encoder, ("neg", "pos"), "films.csv") == "films.csv: no texts; give labelled texts to score"
     unknown = "films.csv: the class is 'meh'; the model knows neg, pos"
-    assert error_of(list, of_known_classes([first, second], ("neg", "pos"))) == unknown
+    assert error_of(list, of_known_classes([first, second], ("neg", "pos"), False)) == unknown
 
 
 # Word dropout

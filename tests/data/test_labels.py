@@ -63,7 +63,6 @@ class NotAvailable:
 
 EMPTY = "is empty; give every text a class, or leave the row out"
 MISSING = "is missing; give every text a class, or leave the row out"
-LIST = "is a list; give every text one class: several labels per text are not supported"
 ONE_VALUE = "give every text a class: a string, a whole number, true or false"
 
 
@@ -73,7 +72,8 @@ ONE_VALUE = "give every text a class: a string, a whole number, true or false"
         ("", EMPTY),
         (" \u200b\ufeff", EMPTY),
         *((missing, MISSING) for missing in (None, float("nan"), np.float32("nan"), np.datetime64("NaT"), Decimal("NaN"), NotAvailable())),
-        *((several, LIST) for several in (["a"], ("a", "b"), {"a"}, frozenset(), np.array([0, 1]), np.array(["a"]))),
+        ([["a"]], f"is a list inside a list; {ONE_VALUE}"),
+        (["a", None], MISSING),
         ({"a": 1}, f"is an object; {ONE_VALUE}"),
         (0.5, f"is the fraction 0.5; {ONE_VALUE}"),
         (float("inf"), f"is the fraction Infinity; {ONE_VALUE}"),
@@ -86,7 +86,37 @@ def test_what_is_no_class(label: Any, expected: str) -> None:
     assert error_of(lambda: MemoryTexts(["a", "b"], ["x", label])) == f"labels[1]: the label {expected}"
 
 
-@pytest.mark.parametrize(("label", "expected"), [("null", MISSING), ("[1]", LIST), ("1e999", f"is the fraction Infinity; {ONE_VALUE}")])
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [("null", MISSING), ("[[1]]", f"is a list inside a list; {ONE_VALUE}"), ("1e999", f"is the fraction Infinity; {ONE_VALUE}")],
+)
 def test_a_file_refuses_it_in_the_same_words(label: str, expected: str) -> None:
     Path("a.jsonl").write_text(f'{{"text": "a", "label": {label}}}\n')
     assert error_of(lambda: [*read_labelled(["a.jsonl"], labelled_columns())]) == f'a.jsonl:1: the label "label" {expected}'
+
+
+SEVERAL: list[tuple[Any, tuple[str, ...]]] = [
+    (["b", " a", "b"], ("a", "b")),
+    ({1.0, 2}, ("1", "2")),
+    (np.array([True, False]), ("False", "True")),
+    ((), ()),
+]
+
+
+@pytest.mark.parametrize(("labels", "names"), SEVERAL)
+def test_a_list_of_labels_has_their_names_once_each(labels: Any, names: tuple[str, ...]) -> None:
+    assert [one.label for one in MemoryTexts(["text"], [labels]).read()] == [names]
+
+
+@pytest.mark.parametrize(("cell", "names"), [("b|a", ("a", "b")), ("a", ("a",)), ("", ()), ("a| |", ("a",))])
+def test_a_separator_makes_a_list_of_every_cell(cell: str, names: tuple[str, ...]) -> None:
+    Path("a.csv").write_text(f"text,label\na text,{cell}\n")
+    assert [one.label for one in read_labelled(["a.csv"], labelled_columns(), label_separator="|")] == [names]
+
+
+@pytest.mark.parametrize(
+    ("name", "line"), [("a.jsonl", '{"text": "a text", "label": ["b", "a"]}'), ("a.ft", "__label__b __label__a a text")]
+)
+def test_lists_in_json_and_several_labels_of_fasttext_are_several(name: str, line: str) -> None:
+    Path(name).write_text(line + "\n")
+    assert [(one.text, one.label) for one in read_labelled([name], labelled_columns())] == [("a text", ("a", "b"))]

@@ -84,17 +84,14 @@ def test_texts_without_labels_that_nothing_reads_are_noted(read: bool) -> None:
     assert (note in notes) is not read
 
 
-LABELS = ["True", "TRUE", "True", "cafe\u0301", "caf\u00e9", "caf\u00e9", "bad", "bad ", "True;bad", "True;bad", "bad;True"]
+LABELS = ["True", "TRUE", "True", "cafe\u0301", "caf\u00e9", "caf\u00e9", "bad", "bad "]
 
 
 @pytest.mark.parametrize(
     ("labels", "issues"),
     [
         (["Pos", "pos", "POS", "neg"] * 2, "classes that differ from others in case alone: 2"),
-        (
-            LABELS,
-            'labels spelt in more than one way: 3 (True, TRUE), labels that look like several in one: 3 ("True;bad", separator ";")',
-        ),
+        (LABELS, "labels spelt in more than one way: 3 (True, TRUE)"),
     ],
 )
 def test_labels_that_look_like_mistakes_are_noted_by_every_command(labels: list[str], issues: str) -> None:

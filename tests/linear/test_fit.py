@@ -10,7 +10,8 @@ import pytest
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config, LinearConfig
 from mha_cli.data.corpus import EncodedTexts
-from mha_cli.data.preparation import PreparedData, one_hot
+from mha_cli.data.preparation import PreparedData
+from mha_cli.data.targets import one_hot
 from mha_cli.linear import features as features_module
 from mha_cli.linear import fit as module
 from mha_cli.linear import one_vs_rest

@@ -152,3 +152,22 @@ def test_of_two_classes_one_alone_scores_the_margin() -> None:
 def test_texts_without_a_feature_teach_nothing() -> None:
     model = fit(np.zeros((5, BUCKETS), np.float32), np.array([0, 1, 1, 1, 2], np.int32), 3)
     assert not (model.table.any() or model.bias.any())
+
+
+def test_of_several_labels_each_has_the_model_of_its_own_two_classes() -> None:
+    features, classes = random_features(3)
+    labels = np.stack([classes == 0, classes != 1, classes == 2], axis=1)
+    fitted = fit(features, labels, 3)
+    weights = feature_weights(csr_matrix(features), labels, 3)
+    assert fitted.table.shape == (BUCKETS, 3)
+    for label, is_label in enumerate(labels.T):
+        logits = fitted.logits(features)[:, label]
+        assert logits[is_label].mean() > logits[~is_label].mean() + 1
+    # The feature weights are those of one class per text, but for the two labels that a text may have at once.
+    squares = [is_label.mean() * np.square(log_odds_ratios(*counted(features, is_label), is_label.mean(), 3)) for is_label in labels.T]
+    frequencies = np.log((1 + NUM_TEXTS) / (1 + (features != 0).sum(axis=0))) + 1
+    np.testing.assert_allclose(weights, frequencies * np.sum(squares, axis=0) ** 0.25, rtol=1e-6)
+
+
+def counted(features: Floats, is_label: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    return (features[is_label] != 0).sum(axis=0), (features != 0).sum(axis=0)

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from scipy.optimize import minimize
+from scipy.special import expit
 
 from mha_cli.linear.stacking import SCALE_SPREAD, SHIFT_SPREAD, SPREADS, USUAL_WEIGHTS, Stack, fit_stack, probabilities_of
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
@@ -95,3 +96,23 @@ def test_known_probabilities() -> None:
     np.testing.assert_allclose(probabilities_of(np.array([[0.0], [np.log(4)]], np.float32)), [[0.5, 0.5], [0.2, 0.8]], atol=1e-6)
     np.testing.assert_allclose(probabilities_of(np.array([[0.0, np.log(2), 0.0]], np.float32)), [[0.25, 0.5, 0.25]], atol=1e-6)
     np.testing.assert_array_equal(probabilities_of(np.array([[1000.0], [-1000.0]], np.float32)), [[0, 1], [1, 0]])
+
+
+@pytest.mark.parametrize("with_linear", [True, False])
+def test_of_several_labels_the_weights_are_those_of_another_optimizer(with_linear: bool) -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.random((300, 3)) < 0.3
+    encoder, scores = ((rng.normal(size=labels.shape) + strength * labels).astype(np.float32) for strength in (2.0, 1.0))
+
+    def loss(x: npt.NDArray[np.float64]) -> float:
+        logits = x[0] * encoder + x[-3:] + (x[1] * scores if with_linear else 0.0)
+        weights = zip(x[:2], USUAL_WEIGHTS, SPREADS, strict=True) if with_linear else [(x[0], 1.0, SCALE_SPREAD)]
+        away = [*((found - usual) / spread for found, usual, spread in weights), *(x[-3:] / SHIFT_SPREAD)]
+        p = expit(logits.astype(np.float64))
+        return float(-np.log(np.where(labels, p, 1.0 - p)).sum() + np.square(away).sum() / 2) / len(labels)
+
+    found = minimize(loss, np.zeros(4 + with_linear), method="Powell", options={"xtol": 1e-6, "ftol": 1e-12, "maxiter": 5000}).x
+    stack = fit_stack(encoder, scores if with_linear else None, labels)
+    weights = [stack.encoder_weight, *([stack.linear_weight] if with_linear else []), *stack.bias]
+    np.testing.assert_allclose(weights, found, atol=2e-3)
+    np.testing.assert_allclose(probabilities_of(encoder, several=True), expit(encoder), atol=1e-6)

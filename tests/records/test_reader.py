@@ -355,7 +355,6 @@ FAULTS: list[tuple[Format, int, bytes, str, dict[str, Any]]] = [
     ("csv", 0, b"id,text,label\n7,fine,pos", f"x:1: the first line looks like a header: id, text, label; {NAME_THEM}", BY_NUMBER),
     ("tsv", 0, OPEN, AMBIGUOUS, {"text_column": "2"}),
     ("tsv", 0, OPEN * 60, AMBIGUOUS, {"text_column": "2"}),
-    ("fasttext", 1, b"__label__a b\n__label__x __label__y text", "x:2: 2 labels: x and y; give every text one class", {}),
     ("fasttext", 0, b"a", "--field id: x: fastText's lines have no such column; take one of text, label", {"fields": ["id"]}),
     ("parquet", 0, PARQUET, 'x: no column "txt" among text, n; did you mean text? (see --text-column)', {"text_column": "txt"}),
     ("parquet", 0, PARQUET, 'x:1: the text "n" is the value 1; write every text as a string', {"text_column": "n"}),

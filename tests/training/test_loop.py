@@ -11,7 +11,8 @@ import pytest
 import tensorflow as tf
 
 from mha_cli.config.settings import Config, TrainingConfig
-from mha_cli.data.preparation import PreparedData, one_hot
+from mha_cli.data.preparation import PreparedData
+from mha_cli.data.targets import one_hot
 from mha_cli.errors import EXIT_FAILURE
 from mha_cli.model.classifier import build_classifier
 from mha_cli.model.outputs import contrastive_loss, cross_entropy

@@ -10,7 +10,8 @@ import tensorflow as tf
 
 from mha_cli.config.settings import Config, TextConfig
 from mha_cli.data.corpus import EncodedTexts
-from mha_cli.data.preparation import PreparedData, one_hot
+from mha_cli.data.preparation import PreparedData
+from mha_cli.data.targets import one_hot
 from mha_cli.runtime import forward
 from mha_cli.system import processor
 from mha_cli.system.callbacks import EpochRecord

@@ -10,7 +10,8 @@ import pytest
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config
-from mha_cli.data.preparation import PreparedData, one_hot
+from mha_cli.data.preparation import PreparedData
+from mha_cli.data.targets import one_hot
 from mha_cli.linear.fit import LinearModel
 from mha_cli.linear.stacking import Stack, fit_stack, probabilities_of
 from mha_cli.model.classifier import build_classifier

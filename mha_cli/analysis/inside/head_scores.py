@@ -19,11 +19,12 @@ from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.batches import scoring_batches
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.scored_texts import LabelledTexts
+from mha_cli.data.targets import are_several, one_hot
 from mha_cli.model.classifier import after_embedding, linear_logits_of, to_model
 from mha_cli.model.outputs import compile_forward, cross_entropy, predict_probabilities
 from mha_cli.runtime.forward import finite
 from mha_cli.runtime.head_targets import TARGETS, head_targets
-from mha_cli.runtime.metrics import mean_loss_and_accuracy
+from mha_cli.runtime.metrics import are_right
 from mha_cli.runtime.probabilities import named
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.working_memory import MemoryEstimate
@@ -75,7 +76,8 @@ def score_heads(
     forward = compile_forward(lambda *readings, training: masked_forward(model, readings, masks), *(one.shape[1:] for one in model.inputs))
 
     def accuracy() -> float:
-        return mean_loss_and_accuracy(predict_probabilities(forward, checkpoint.memory_estimate, texts), texts.labels)[1]
+        probabilities = predict_probabilities(forward, checkpoint.memory_estimate, texts, checkpoint.config.is_multi_label)
+        return float(are_right(probabilities, texts.labels, checkpoint.label_thresholds).mean())
 
     with_all = accuracy()
     with_gradient = dataclasses.replace(checkpoint.memory_estimate, gradient=True)
@@ -101,22 +103,23 @@ def gradient_importance(
 
     Source: Michel et al. 2019, eq. 2.
     """
-    signature = [*(tf.TensorSpec(one.shape, tf.int32) for one in model.inputs), tf.TensorSpec([None], tf.int32)]
+    several, num_classes = are_several(texts.labels), max(2, model.output_shape[-1])
+    signature = [*(tf.TensorSpec(one.shape, tf.int32) for one in model.inputs), tf.TensorSpec([None, num_classes], tf.float32)]
 
     @tf.function(autograph=False, input_signature=signature)
     def sums(*readings_and_labels: Any) -> Any:
-        *readings, labels = readings_and_labels
+        *readings, targets = readings_and_labels
         # One mask per text gives the gradient of each text's own loss in one backward pass.
-        own = [tf.tile(mask[None], (tf.shape(labels)[0], 1)) for mask in masks]
+        own = [tf.tile(mask[None], (tf.shape(targets)[0], 1)) for mask in masks]
         with tf.GradientTape() as tape:
             tape.watch(own)
             probabilities = masked_forward(model, readings, own)
-            loss = tf.reduce_sum(cross_entropy(probabilities, tf.one_hot(labels, max(2, probabilities.shape[-1]))))
+            loss = tf.reduce_sum(cross_entropy(probabilities, targets, several=several))
         return [tf.reduce_sum(tf.abs(gradient), axis=0) for gradient in tape.gradient(loss, own)]
 
     totals = [np.zeros(mask.shape[0]) for mask in masks]
     for rows in scoring_batches(texts.longest_readings, memory_estimate):
-        for total, part in zip(totals, sums(*texts.readings(rows), texts.labels[rows]), strict=True):
+        for total, part in zip(totals, sums(*texts.readings(rows), one_hot(texts.labels[rows], num_classes)), strict=True):
             total += part.numpy()
     return [total / len(texts) for total in totals]
 

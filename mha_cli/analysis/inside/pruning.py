@@ -88,7 +88,10 @@ def without_heads(checkpoint: Checkpoint, heads: list[tuple[int, int]]) -> Check
             if path in weights:
                 weights[path] = np.delete(weights[path], own, axis=axis)
     model = build_classifier(config, len(checkpoint.vocabulary), len(checkpoint.class_names))
-    return dataclasses.replace(checkpoint, config=config, weights=weights, metrics={}, thresholds={}, keras_config=keras_config(model))
+    thresholds = checkpoint.thresholds if config.is_multi_label else {}  # several labels need some
+    return dataclasses.replace(
+        checkpoint, config=config, weights=weights, metrics={}, thresholds=thresholds, keras_config=keras_config(model)
+    )
 
 
 def prune(

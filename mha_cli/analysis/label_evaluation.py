@@ -1,0 +1,94 @@
+"""Scoring a checkpoint that gives several labels per text; the figures are scikit-learn's.
+
+Axes: N texts, C labels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn import metrics
+
+from mha_cli.analysis.evaluation import answers_of
+from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.data.intervals import Counts, Floats, bootstrap, interval, wilson_interval
+from mha_cli.data.scored_texts import LabelledTexts
+from mha_cli.runtime.metrics import answers_among, are_right, mean_loss_and_accuracy
+from mha_cli.system.callbacks import SILENT, Callbacks
+
+
+@dataclass(frozen=True)
+class LabelScore:
+    """How well one label is recognised; shares in [0, 1], None where their denominator is 0."""
+
+    name: str
+    threshold: float  # probability from which it is an answer
+    precision: float | None
+    recall: float | None
+    f1: float | None
+    average_precision: float | None  # area below precision by recall, over all thresholds
+    num_texts: int
+
+
+@dataclass(frozen=True)
+class LabelEvaluation:
+    """The figures of a checkpoint that gives several labels per text; shares in [0, 1]."""
+
+    data: str  # source in words
+    split: str
+    num_texts: int
+    num_truncated: int  # texts that were cut to the model's length
+    unknown_share: float  # share of the tokens read that the vocabulary lacks
+    micro_f1: float  # F1 of all labels of all texts together
+    micro_f1_interval: tuple[float, float]  # its 95 % confidence interval, by bootstrap over texts
+    macro_f1: float  # mean F1 of the labels
+    weighted_f1: float  # the same mean, weighted by the texts of each label
+    exact_match: float  # share of texts with exactly the right labels
+    exact_match_interval: tuple[float, float]  # its 95 % confidence interval (Wilson)
+    hamming_loss: float  # share of wrong decisions, one per text and label
+    ranking_average_precision: float  # mean share of right labels among those that are as probable as a right one
+    loss: float  # mean binary cross-entropy, in nats
+    labels_per_text: tuple[float, float]  # mean number of labels, in the data and in the answers
+    labels: list[LabelScore]
+    seconds: float  # time for the forward passes
+
+
+def evaluate_labels(checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callbacks = SILENT) -> LabelEvaluation:
+    """Score a checkpoint that gives several labels per text on labelled texts, by its own thresholds."""
+    probabilities, seconds = answers_of(checkpoint, labelled, callbacks)
+    texts, truth, names = labelled.texts, labelled.texts.labels, checkpoint.class_names
+    thresholds = checkpoint.label_thresholds
+    answers = answers_among(probabilities, True, thresholds)
+    means = ("micro", "macro", "weighted")
+    micro, macro, weighted = (float(metrics.f1_score(truth, answers, average=mean, zero_division=0.0)) for mean in means)
+    *shares, sizes = metrics.precision_recall_fscore_support(truth, answers, zero_division=np.nan)
+    areas = [metrics.average_precision_score(truth[:, one], probabilities[:, one]) if size else np.nan for one, size in enumerate(sizes)]
+    defined = [[None if np.isnan(share) else float(share) for share in of_labels] for of_labels in (*shares, areas)]
+    loss, exact = mean_loss_and_accuracy(probabilities, truth, thresholds)
+    draws = bootstrap(np.stack([(truth & answers).sum(axis=1), truth.sum(axis=1) + answers.sum(axis=1)], axis=1), statistic=_micro_f1)
+    return LabelEvaluation(
+        data=labelled.data,
+        split=labelled.split,
+        num_texts=len(texts),
+        num_truncated=texts.num_truncated,
+        unknown_share=texts.num_unknown / max(1, len(texts.tokens)),
+        micro_f1=micro,
+        micro_f1_interval=interval(draws),
+        macro_f1=macro,
+        weighted_f1=weighted,
+        exact_match=exact,
+        exact_match_interval=wilson_interval(int(are_right(probabilities, truth, thresholds).sum()), len(texts)),
+        hamming_loss=float(metrics.hamming_loss(truth, answers)),
+        ranking_average_precision=float(metrics.label_ranking_average_precision_score(truth, probabilities)),
+        loss=loss,
+        labels_per_text=(float(truth.sum(axis=1).mean()), float(answers.sum(axis=1).mean())),
+        labels=[LabelScore(*row) for row in zip(names, thresholds.tolist(), *defined, sizes.tolist(), strict=True)],
+        seconds=seconds,
+    )
+
+
+def _micro_f1(kinds: Floats, drawn: Counts) -> Floats:
+    """Micro F1 of every draw, (D,), from how often each kind of text was drawn: its right answers, and its labels and answers together."""
+    num_right, num_given = (drawn @ kinds).T
+    return np.asarray(2 * num_right / np.maximum(num_given, 1))

@@ -1,0 +1,42 @@
+"""The probability from which a label is an answer, where a text may have several: the one with the best F1.
+
+Source: Lipton, Elkan and Naryanaswamy 2014, "Optimal Thresholding of Classifiers to Maximize F1 Measure".
+
+Axes: N texts, C labels.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit, logit
+
+from mha_cli.data.targets import Labels
+
+COMMON_TEXTS = 10
+"""Texts of a label from which its own threshold counts as much as the common one (`docs/experiments.md`)."""
+
+NEAREST = 1e-4  # of a threshold to 0 and 1
+
+Floats = npt.NDArray[np.float32]
+
+
+def f1_thresholds(probabilities: Floats, labels: Labels) -> Floats:
+    """The threshold of each label, (C,), from probabilities (N, C) of texts that the model has not learnt from, and their labels.
+
+    Its logit is a mean of two: that with the best F1 of the label, and that with the best F1 of all decisions, which counts more for a
+    label with few texts.
+    """
+    of_labels = zip(probabilities.T, labels.T, strict=True)
+    found = [_best_threshold(probabilities.ravel(), labels.ravel()), *(_best_threshold(*of_label) for of_label in of_labels)]
+    common, *own = logit(np.clip(found, NEAREST, 1 - NEAREST))
+    num_texts = labels.sum(axis=0)
+    return np.asarray(expit((num_texts * own + COMMON_TEXTS * common) / (num_texts + COMMON_TEXTS)), np.float32)
+
+
+def _best_threshold(probabilities: Floats, labels: npt.NDArray[np.bool_]) -> float:
+    """In the middle between the last answer and the next, if as many are answers as give the best F1."""
+    order = np.argsort(-probabilities, kind="stable")
+    ranked, num_right = probabilities[order], np.cumsum(labels[order])
+    best = int((num_right / (np.arange(1, len(order) + 1) + labels.sum())).argmax())
+    return float(ranked[best : best + 2].mean())

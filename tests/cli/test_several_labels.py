@@ -1,0 +1,186 @@
+"""Texts with several labels each, from the file to the answer, through the real command."""
+
+import csv
+import json
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn import metrics
+
+import mha_cli
+from mha_cli.errors import EXIT_USAGE
+from tests.cli.command import TRACED_SOON, Mha, Result, Run, refusal, run_here
+
+WORDS = {"food": "soup cake bread", "price": "cheap costly bargain", "staff": "waiter smile rude"}
+SETTINGS = (
+    *TRACED_SOON,
+    "data.label_separator=|",
+    "data.test_share=0.2",
+    "model.embed_dim=8",
+    "model.num_heads=2",
+    "model.feed_forward_dim=8",
+    "linear.buckets=4096",
+    "linear.context_windows=[2]",
+    "training.epochs=2",
+)
+ROW = "the soup was cheap and good"
+
+
+def rows(num_texts: int, seed: int = 0) -> list[tuple[str, list[str]]]:
+    """Texts of one sentence, with a word for each of their labels, which some do not have."""
+    rng, found = random.Random(seed), []
+    for number in range(num_texts):
+        labels = [label for label in WORDS if rng.random() < 0.4]
+        words = [rng.choice(WORDS[label].split()) for label in labels] + rng.sample(
+            ["we", "came", "on", "a", "sunny", "day", "to", "that", "place"], 4
+        )
+        rng.shuffle(words)
+        found.append((f"{' '.join(words)} {number % 7}", labels))
+    return found
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """``mha train --config text`` on a table with the separator, and the folder that it ran in. Not to be written to."""
+    cwd = tmp_path_factory.mktemp("several")
+    with (cwd / "visits.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("text", "labels"), *((text, "|".join(labels)) for text, labels in rows(240))])
+    settings = [argument for setting in SETTINGS for argument in ("--set", setting)]
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        args = ("train", "--config", "text", "--set", "data.train=visits.csv", *settings)
+        return Run(cwd, run_here(*args, cwd=cwd, monkeypatch=monkeypatch))
+
+
+@pytest.fixture
+def mha(trained: Run, monkeypatch: pytest.MonkeyPatch) -> Mha:
+    """``mha ARGS`` in that folder."""
+    return lambda *args, **options: run_here(*args, cwd=trained.cwd, monkeypatch=monkeypatch, **options)
+
+
+def lines_of(result: Result) -> list[Any]:
+    assert result.code == 0, result.stderr
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_the_data_make_the_run_one_of_several_labels(trained: Run) -> None:
+    assert trained.result.code == 0, trained.result.stderr
+    assert "visits.csv: several labels per text, 1.2 on average" in trained.result.stderr
+    assert "task: multi-label" in (trained.cwd / "runs/visits/config.yaml").read_text()
+
+
+def test_figures_are_those_of_scikit_learn(mha: Mha, trained: Run) -> None:
+    """On other texts, which stand in JSON with lists of labels."""
+    given = rows(120, seed=1)
+    path = trained.cwd / "others.jsonl"
+    path.write_text("".join(json.dumps({"text": text, "labels": labels}) + "\n" for text, labels in given))
+    figures = json.loads(mha("evaluate", "runs/visits", "--data", "others.jsonl", "--json").stdout)
+    answers = lines_of(mha("predict", "-c", "runs/visits", "--input", "others.jsonl", "--json"))
+    truth, said = (
+        np.array([[name in found for name in WORDS] for found in lists])
+        for lists in ([row[1] for row in given], [one["labels"] for one in answers])
+    )
+    probabilities = np.array([[one["probabilities"][name] for name in WORDS] for one in answers])
+    means = {f"{mean}_f1": metrics.f1_score(truth, said, average=mean) for mean in ("micro", "macro", "weighted")}
+    expected = means | {"exact_match": metrics.accuracy_score(truth, said), "hamming_loss": metrics.hamming_loss(truth, said)}
+    assert {name: figures[name] for name in expected} == pytest.approx(expected, abs=1e-12)
+    ranking = metrics.label_ranking_average_precision_score(truth, probabilities)
+    assert figures["ranking_average_precision"] == pytest.approx(ranking, abs=1e-6)
+    assert figures["loss"] == pytest.approx(metrics.log_loss(truth.ravel(), probabilities.ravel()), abs=1e-4)
+    assert figures["micro_f1"] > 0.8  # it has learnt
+    for number, (one, name) in enumerate(zip(figures["labels"], WORDS, strict=True)):
+        shares = metrics.precision_recall_fscore_support(truth[:, number], said[:, number], average="binary")[:3]
+        assert (one["name"], one["num_texts"]) == (name, int(truth[:, number].sum()))
+        assert (one["precision"], one["recall"], one["f1"]) == pytest.approx(shares, abs=1e-12)
+        assert one["average_precision"] == pytest.approx(
+            metrics.average_precision_score(truth[:, number], probabilities[:, number]), abs=1e-6
+        )
+    shown = mha("evaluate", "runs/visits").stdout
+    assert "micro F1" in shown and "average" in shown
+
+
+def test_answers_are_all_labels_that_reach_their_thresholds(mha: Mha, trained: Run) -> None:
+    (one,) = lines_of(mha("predict", "-c", "runs/visits", "--json", ROW))
+    assert sorted(one["labels"]) == ["food", "price"]
+    assert one["probability"] == min(one["probabilities"][name] for name in one["labels"])
+    in_a_cell = "|".join(one["labels"])
+    assert mha("predict", "-c", "runs/visits", ROW).stdout == f"{in_a_cell}\t{one['probability']:.4f}\t-\n"
+    assert mha("predict", "-c", "runs/visits", "--only", "staff", ROW).code == 1
+    assert mha("predict", "-c", "runs/visits", "--only", "food", ROW).stdout == f"{ROW}\n"
+    assert mha("predict", "-c", "runs/visits", "--threshold", "1", ROW).stdout == "\t\t-\n"
+    everything = mha("predict", "-c", "runs/visits", "--threshold", "0", ROW).stdout.split("\t")[0]
+    assert sorted(everything.split("|")) == sorted(WORDS)
+    assert len(mha("predict", "-c", "runs/visits", "--top-k", "2", ROW).stdout.split("\t")) == 5
+    mha("batch", "visits.csv", "--output", "parts", "-c", "runs/visits", "--workers", "1")
+    (part,) = (trained.cwd / "parts").glob("*.jsonl")
+    first = json.loads(part.read_text().splitlines()[0])
+    assert set(filter(None, first["label"].split("|"))) <= set(WORDS)
+
+
+def test_python_gives_and_takes_lists(trained: Run) -> None:
+    model = mha_cli.load(trained.cwd / "runs/visits")
+    (prediction,) = model.predict([ROW])
+    assert prediction.labels is not None and sorted(prediction.labels) == ["food", "price"]
+    assert prediction.answer == "|".join(prediction.labels)
+    texts, labels = zip(*rows(50, seed=2), strict=True)
+    assert mha_cli.evaluate(model, texts, labels).num_texts == 50
+
+
+@pytest.mark.parametrize("form", ["onnx", "saved-model"])
+def test_exports_give_the_same_probabilities(form: str, mha: Mha) -> None:
+    """The command compares them itself."""
+    result = mha("export", "runs/visits", "--format", form, "--output", f"visits-{form}")
+    assert result.code == 0, result.stderr
+
+
+def test_the_inside_can_be_looked_at(mha: Mha) -> None:
+    found = json.loads(mha("explain", "-c", "runs/visits", "--json", "--gradients", ROW).stdout)
+    assert found["label"] in ("food", "price")
+    assert mha("shuffle-test", "runs/visits", "--shuffles", "1", "--json").code == 0
+    assert mha("heads", "runs/visits", "--max-texts", "20", "--json").code == 0
+
+
+COMMANDS = [("compare", "runs/visits", "copy.keras"), ("report", "runs/visits"), ("data", "runs/visits", "--label-issues", "3")]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_looks_at_one_class_is_refused(command: tuple[str, ...], mha: Mha, trained: Run) -> None:
+    shutil.copy(trained.cwd / "runs/visits/checkpoint.keras", trained.cwd / "copy.keras")
+    result = mha(*command)
+    assert result.code == EXIT_USAGE
+    line = "a text may have several labels, and this looks at its one class; mha evaluate scores several labels"
+    assert result.stderr.splitlines()[-1].endswith(line)
+
+
+REFUSED = {
+    "training.class_weights=balanced": "training.class_weights=balanced weighs texts by their one class, and texts have several labels; "
+    "take none",
+    "training.teacher=linear": "training.teacher=linear answers with one class, and texts have several labels; take teacher=null",
+}
+
+
+@pytest.mark.parametrize("setting", REFUSED)
+def test_settings_of_one_class_are_refused(setting: str, mha: Mha) -> None:
+    args = ("--set", "data.train=visits.csv", "--set", "data.label_separator=|", "--set", "data.label_column=labels", "--set", setting)
+    assert REFUSED[setting] in refusal(mha("train", "--config", "text", *args, "--output", "refused"))
+
+
+def test_one_label_per_text_is_no_multi_label_task(mha: Mha, trained: Run) -> None:
+    (trained.cwd / "single.csv").write_text("text,label\n" + "good,pos\nbad,neg\n" * 10)
+    result = mha("train", "--config", "text", "--set", "data.train=single.csv", "--set", "task=multi-label", "--output", "refused")
+    assert "task=multi-label, and every text has one label; set data.label_separator, or give lists of labels" in result.stderr
+
+
+def test_init_finds_the_separator(mha: Mha, trained: Run) -> None:
+    result = mha("init", "visits.csv", "--output", "found.yaml")
+    assert "labels per text" in result.stdout and "together" in result.stdout
+    assert '  label_separator: "|"  # several labels per text, such as ' in (trained.cwd / "found.yaml").read_text()
+
+
+def test_a_model_of_one_class_refuses_lists(mha: Mha, small: Path, trained: Run) -> None:
+    (trained.cwd / "lists.jsonl").write_text('{"text": "fine", "label": ["neg", "pos"]}\n')
+    line = "lists.jsonl:1: the label is a list; give every text one class, as the model does"
+    assert line in refusal(mha("evaluate", small, "--data", "lists.jsonl"))

@@ -1,0 +1,39 @@
+"""Thresholds of labels against a search over all of them."""
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+from sklearn.metrics import f1_score
+
+from mha_cli.training.f1_thresholds import COMMON_TEXTS, f1_thresholds
+
+
+def answers(num_texts: int, num_labels: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    labels = rng.random((num_texts, num_labels)) < np.linspace(0.05, 0.5, num_labels)
+    return expit(rng.normal(size=labels.shape) + 2.0 * labels - 1.5).astype(np.float32), labels
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_thresholds_lie_between_the_best_of_the_label_and_the_best_of_all(seed: int) -> None:
+    probabilities, labels = answers(150, 4, seed)
+
+    def best(of_texts: np.ndarray, truth: np.ndarray) -> float:
+        ranked = np.sort(of_texts)[::-1]
+        scores = [f1_score(truth, of_texts >= least) for least in ranked]
+        number = int(np.argmax(scores))
+        return float(ranked[number : number + 2].mean())
+
+    common = best(probabilities.ravel(), labels.ravel())
+    for own, (of_label, truth) in zip(f1_thresholds(probabilities, labels), zip(probabilities.T, labels.T, strict=True), strict=True):
+        share = truth.sum() / (truth.sum() + COMMON_TEXTS)
+        assert own == pytest.approx(expit(share * logit(best(of_label, truth)) + (1 - share) * logit(common)), rel=1e-5)
+
+
+def test_a_label_without_texts_has_the_common_threshold_and_certain_answers_have_finite_ones() -> None:
+    probabilities, labels = answers(80, 3, 0)
+    labels[:, 0] = False
+    found = f1_thresholds(probabilities, labels)
+    assert found[0] == pytest.approx(f1_thresholds(probabilities, np.where(labels.any(axis=0), labels, False))[0])
+    certain = labels.astype(np.float32)
+    assert ((f1_thresholds(certain, labels) > 0) & (f1_thresholds(certain, labels) < 1)).all()
