@@ -281,6 +281,8 @@ def prepare(folder: Path) -> None:
     write_table(folder / "more.csv", ("id", "review", "stars"), stars[:40])
     write_table(folder / "films.csv", ("text", "label"), [(text, label) for _, text, label, _ in rows])
     write_table(folder / "mine.csv", ("review", "verdict"), [(text, label) for _, text, label, _ in rows])
+    tags = [(text, ("billing", "billing|refund", "refund", "")[number % 4]) for number, text, _, _ in rows]
+    write_table(folder / "tickets.csv", ("text", "tags"), tags)
     write_table(folder / "new.csv", ("id", "review"), [*enumerate(REVIEWS)])
     (folder / "review.txt").write_text(REVIEWS[0])
     (folder / "reviews.txt").write_text("\n".join(REVIEWS))

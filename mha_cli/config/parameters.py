@@ -38,7 +38,7 @@ def num_parameters(config: Config, vocabulary_size: int, num_classes: int = 2) -
     return sum(math.prod(parameter.shape) for parameter in parameter_table(config, vocabulary_size, num_classes))
 
 
-def num_outputs(num_classes: int, is_multi_label: bool) -> int:
+def num_outputs(num_classes: int, is_multi_label: bool = False) -> int:
     """Units of the last layer: a sigmoid unit per label where a text may have several; else one for two classes, or a softmax over all."""
     return 1 if num_classes == 2 and not is_multi_label else num_classes
 

@@ -267,6 +267,8 @@ class Corpus:
         """
         classes = rarest_classes(self.labels)
         rows = np.flatnonzero(np.bincount(classes)[classes] > 1)
+        if not len(rows):  # which one class per text is refused for
+            raise MhaError(f"{self._where}: every text is the only one of its rarest label", "give several texts of each label")
         labels = classes[rows]
         if self._names is None:
             from sklearn.model_selection import train_test_split

@@ -7,9 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import InputTags, Tags
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from mha_cli.config.loading import section_of
@@ -27,7 +28,7 @@ class MHAClassifier(ClassifierMixin, BaseEstimator):
         settings: settings by their names, as of ``mha_cli.train``; ``GridSearchCV`` may search any.
 
     Attributes:
-        classes_: distinct labels in their order, (C,).
+        classes_: distinct labels in their order, (C,); where a text may have several, the numbers of the columns of ``y``.
         model_: ``mha_cli.Classifier`` that was trained.
     """
 
@@ -54,18 +55,26 @@ class MHAClassifier(ClassifierMixin, BaseEstimator):
         self.settings = {**self.settings, **params}
         return self
 
-    def fit(self, X: Sequence[str], y: Sequence[Any]) -> Self:
-        """Train on texts and their labels, N each; the recipe holds a part of them out for validation.
+    def fit(self, X: Sequence[str], y: Any) -> Self:
+        """Train on texts and their labels, N each, or where a text may have several, on a matrix (N, C) of 0 and 1.
+
+        The recipe holds a part of them out for validation.
 
         Raises:
             ValueError: there is not one label for every text, or scikit-learn takes the labels for no classes.
         """
         for name in self.settings:
             section_of(name)  # refuses other arguments of train()
-        texts, given = _texts_of(X), np.asarray(y, dtype=object)
-        if given.ndim == 1 and any(map(is_missing, given)):
+        texts, found = _texts_of(X), np.asarray(y, dtype=object)
+        if found.ndim == 1 and any(map(is_missing, found)):
             raise ValueError("Input y contains NaN.")  # scikit-learn's message, which it gives for some objects only
         check_classification_targets(y)
+        if type_of_target(y) == "multilabel-indicator":
+            check_consistent_length(texts, y)
+            given = y.toarray() if issparse(y) else np.asarray(y)
+            self.model_ = train(self.recipe, texts, [np.flatnonzero(row).tolist() for row in given], **self.settings)
+            self.classes_ = np.arange(given.shape[1])
+            return self
         labels = column_or_1d(y, warn=True)
         check_consistent_length(texts, labels)
         classes, names = np.unique(labels), dict[str, Any]()
@@ -83,17 +92,23 @@ class MHAClassifier(ClassifierMixin, BaseEstimator):
         """Probabilities of all classes, (N, C), in the order of ``classes_``."""
         check_is_fitted(self)
         names = [class_name(label, "classes_") for label in self.classes_.tolist()]
-        rows = [[prediction.probabilities[name] for name in names] for prediction in self.model_.predict(_texts_of(X))]
+        rows = [[prediction.probabilities.get(name, 0.0) for name in names] for prediction in self.model_.predict(_texts_of(X))]
         return np.array(rows, np.float32).reshape(-1, len(names))
 
     def predict(self, X: Sequence[str]) -> npt.NDArray[Any]:
-        """The most probable class of every text, (N,)."""
+        """The most probable class of every text, (N,), or where a text may have several, a matrix (N, C) of 0 and 1."""
+        check_is_fitted(self)
+        if self.model_.checkpoint.config.is_multi_label:
+            names = list(map(str, self.classes_))
+            given = [set(prediction.labels or ()) for prediction in self.model_.predict(_texts_of(X))]
+            return np.array([[name in labels for name in names] for labels in given], int).reshape(-1, len(names))
         columns = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[columns])
 
     def __sklearn_tags__(self) -> Tags:
         """scikit-learn's tags of an estimator that reads texts."""
         tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
         tags.input_tags = InputTags(one_d_array=True, two_d_array=False, string=True)
         return tags
 

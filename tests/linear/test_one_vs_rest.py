@@ -171,3 +171,15 @@ def test_of_several_labels_each_has_the_model_of_its_own_two_classes() -> None:
 
 def counted(features: Floats, is_label: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     return (features[is_label] != 0).sum(axis=0), (features != 0).sum(axis=0)
+
+
+def test_of_several_labels_features_on_disk_give_the_same_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(one_vs_rest, "TOLERANCE", 1e-8)
+    monkeypatch.setattr(dual_descent, "PASSES", 300)
+    features, classes = random_features(3)
+    labels = np.stack([classes == 0, classes != 1], axis=1)
+    weights = np.ones(NUM_TEXTS, np.float32)
+    on_disk = Examples(stored(features), labels, 2, weights)
+    expected, found = fit(features, labels, 2), fit_one_vs_rest(on_disk, REGULARIZATION)
+    np.testing.assert_allclose(found.table, expected.table, atol=1e-3)
+    np.testing.assert_allclose(found.bias, expected.bias, atol=1e-3)

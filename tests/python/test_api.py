@@ -103,7 +103,7 @@ def test_what_is_no_list_of_texts_is_refused(texts: Any, message: str) -> None:
         ("xy", "a single label where several are wanted; give a list of labels, such as [label]"),
         (Frame(), 'labels are of type Frame; give a list, or a column of a table, such as frame["label"]'),
         ([0, 1, 2], "2 texts and 3 labels; give a label for every text"),
-        (["x", ["x", "y"]], "labels[1]: the label is a list; give every text one class"),
+        (["x", ["x", {"y": 1}]], "labels[1]: the label is an object; give every text a class"),
     ],
 )
 def test_what_is_no_list_of_labels_is_refused(labels: Any, message: str) -> None:

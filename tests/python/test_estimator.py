@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -96,7 +97,7 @@ def test_labels_keep_their_type(numbers: list[Any]) -> None:
         (["good", None, "bad"], "Input y contains NaN."),
         ([1.0, float("nan"), 0.0], "Input y contains NaN."),
         ([["good", "new"], ["bad"], ["bad"]], "You appear to be using a legacy multi-label data representation"),
-        ([[1, 0], [0, 1], [1, 1]], r"y should be a 1d array, got an array of shape \(3, 2\) instead"),
+        ([[1, 0, 2], [0, 1, 1], [1, 1, 1]], "Unknown label type: multiclass-multioutput|y should be a 1d array"),
         ([0.5, 1.5, 2.5], "Unknown label type: continuous"),
         (["bad", "good", "bad "], "^y: 'bad' and 'bad ' are both the class bad; spell each class in one way$"),
         (["bad", "good", " "], "^y: the label is empty; give every text a class, or leave the row out$"),
@@ -146,3 +147,16 @@ def test_input_is_told_from_what_other_estimators_take() -> None:
         MHAClassifier(**SMALL).fit({"text": TEXTS}, LABELS)  # type: ignore[arg-type]
     with pytest.raises(MhaError, match=r"texts\[0\] is 1\.0; give texts as strings"):
         MHAClassifier(**SMALL).fit([1.0] * 120, LABELS)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_matrix_of_several_labels(sparse: bool) -> None:
+    """The third label has no text, and the last text has no label."""
+    matrix = np.stack([LABELS == "pos", ["film" in text for text in TEXTS], np.zeros(len(TEXTS), bool)], axis=1).astype(int)
+    matrix[-1] = 0
+    model = MHAClassifier(**SCORED).fit(TEXTS, csr_matrix(matrix) if sparse else matrix)
+    answers, probabilities = model.predict(TEXTS), model.predict_proba(TEXTS)
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert answers.shape == probabilities.shape == matrix.shape
+    assert not answers[:, 2].any() and not probabilities[:, 2].any()
+    assert model.score(TEXTS, matrix) == (answers == matrix).all(axis=1).mean() > 0.3  # by chance, a quarter

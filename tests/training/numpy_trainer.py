@@ -40,7 +40,7 @@ class NumpyTrainer:
             for parameter in parameter_table(config, len(data.vocabulary), len(data.class_names))
             if parameter.path.startswith(("embedding/", "encoder_"))
         }
-        units = num_outputs(len(data.class_names))
+        units = num_outputs(len(data.class_names), config.is_multi_label)
         self._layer = np.zeros((config.model.embed_dim + 1, units), np.float32)  # the bias stands last
         self._velocity = np.zeros_like(self._layer)
         self._random_state = np.array(0)
@@ -49,7 +49,8 @@ class NumpyTrainer:
         features = self._features(tokens)
         features *= np.random.default_rng(int(self._random_state)).random(features.shape) > DROPOUT
         self._random_state = self._random_state + 1
-        probabilities, targets = forward.classify(features, self.weights()), self.data.targets[rows]
+        probabilities = forward.classify(features, self.weights(), self.config.is_multi_label)
+        targets = self.data.targets[rows]
         errors = (probabilities - targets)[:, -self._layer.shape[1] :]
         gradient = np.concatenate([features, np.ones((len(rows), 1), np.float32)], axis=1).T @ errors / len(rows)
         self._velocity = MOMENTUM * self._velocity + gradient
