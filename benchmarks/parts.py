@@ -71,17 +71,14 @@ def outputs(checkpoint: Checkpoint, reviews: EncodedTexts) -> dict[str, Floats]:
 
     model, silenced = to_model(checkpoint), [tf.zeros(count) for count in checkpoint.config.model.heads]
     embedding, memory_estimate = model.get_layer("embedding"), checkpoint.memory_estimate
+    units = num_outputs(len(checkpoint.class_names))
 
     def compiled(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return tf.function(function, autograph=False, input_signature=[tf.TensorSpec(model.input_shape, tf.int32)])
 
     def answers(with_linear: bool, heads: list[Any] | None) -> Floats:
         def forward(tokens: Any) -> Any:
-            scores = (
-                linear_logits_of(model, tokens)
-                if with_linear
-                else tf.zeros((tf.shape(tokens)[0], num_outputs(len(checkpoint.class_names))))
-            )
+            scores = linear_logits_of(model, tokens) if with_linear else tf.zeros((tf.shape(tokens)[0], units))
             return after_embedding(model, embedding(tokens), embedding.compute_mask(tokens), scores, heads)
 
         return predict_probabilities(compiled(forward), memory_estimate, reviews)
@@ -89,7 +86,7 @@ def outputs(checkpoint: Checkpoint, reviews: EncodedTexts) -> dict[str, Floats]:
     found = {"encoder": answers(False, None), "encoder without heads": answers(False, silenced)}
     if checkpoint.config.linear:
         found["whole"] = answers(True, None)
-        found["scores"] = predict_outputs(compiled(lambda tokens: linear_logits_of(model, tokens)), memory_estimate, reviews)
+        found["scores"] = predict_outputs(compiled(lambda tokens: linear_logits_of(model, tokens)), memory_estimate, reviews, units)
     return found
 
 

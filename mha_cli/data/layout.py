@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeAlias
 
-from mha_cli.data.data_issues import find_combined
 from mha_cli.data.files import file_pieces, file_reading, is_folder, labelled_format, unpacked_file
 from mha_cli.data.labels import name_of
 from mha_cli.errors import MhaError, listed, plural, shown_path
@@ -214,6 +213,8 @@ def _guessed_label(values: Values, text_column: str, path: str) -> tuple[str, st
 
 def _label_separator(found: Sequence[object]) -> tuple[str | None, str]:
     """What separates several labels in a cell, and such a cell; None if a text has one. A list that is spelt out has no separator alone."""
+    from mha_cli.data.data_issues import find_combined  # NumPy: keep `mha data --help` fast
+
     _, example, separator = find_combined(Counter(value for value in found if isinstance(value, str) and value.strip()))
     return (separator, example) if separator and not example.startswith("[") else (None, "")
 

@@ -67,12 +67,10 @@ Asked = Annotated[
 ]
 
 
-class Answer(BaseModel):
+class _Answered(BaseModel):
     """As of mha predict with --json; docs/predict.md has the meaning of each."""
 
     id: int = Field(description="number of the text, from 1")
-    label: str | None = Field(None, description="unless a text may have several labels")
-    labels: list[str] | None = Field(None, description="where a text may have several labels")
     probability: float
     probabilities: dict[str, float]
     tokens: int
@@ -82,10 +80,22 @@ class Answer(BaseModel):
     all_unknown: bool
 
 
+class Answer(_Answered):
+    """The answer of a model that gives a text one label."""
+
+    label: str | None
+
+
+class SeveralLabels(_Answered):
+    """The answer of a model that gives a text several labels."""
+
+    labels: list[str]
+
+
 class LookInside(BaseModel):
     """An answer, and what --json gives of mha explain and mha attention; these are null where notes say why."""
 
-    answer: Answer
+    answer: Answer | SeveralLabels
     explanation: dict[str, Any] | None
     attention: dict[str, Any] | None
     notes: list[str]
@@ -114,7 +124,7 @@ def application(checkpoint: Checkpoint) -> FastAPI:
         found = {"explanation": explanation.as_json(), "attention": attention.as_json(), "notes": explanation.notes}
         return plain_json({"answer": answer, **found})
 
-    @app.post("/predict", response_model=Answer | list[Answer], responses=failures)
+    @app.post("/predict", response_model=Answer | SeveralLabels | list[Answer] | list[SeveralLabels], responses=failures)
     async def predict(asked: Annotated[Asked, Body()]) -> Response:
         """Classify a text, or several."""
         if isinstance(asked, OneText):

@@ -108,7 +108,7 @@ class FrozenEncoder:
             gains = {strength: score(model(strength)).mean() for strength in STRENGTHS}
         fitted = model(max(gains, key=gains.__getitem__)).fit(features_ND, labels, weights)
         assert len(fitted.classes_) == len(data.class_names)
-        assert len(fitted.intercept_) == len(self._model.get_layer("classifier").bias)
+        assert len(fitted.intercept_) == self._model.output_shape[-1]
         return fitted.coef_.T.astype(np.float32), fitted.intercept_.astype(np.float32)
 
 

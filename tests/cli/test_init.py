@@ -42,6 +42,7 @@ def test_as_json(tmp_path: Path, mha: Mha) -> None:
     result = mha("init", "lamps-*.txt", "lamps-1.txt", "--json", "--output", "my lamps.yaml")
     assert (result.code, result.stderr) == (0, "")
     columns = {"columns": [], "text_column": "text", "label_column": "label", "text_reason": "", "label_reason": "", "part_column": ""}
+    columns |= {"label_separator": None, "label_example": ""}
     assert json.loads(result.stdout) == {
         "config": "my lamps.yaml",
         "test_share": None,
@@ -52,6 +53,7 @@ def test_as_json(tmp_path: Path, mha: Mha) -> None:
         "classes": {"1": 6, "2": 3},
         "lengths": {"median": 2, "ninety_percent": 2, "longest": 2},
         "scripts": {"Latin": 1.0},
+        **dict.fromkeys(("labels_per_text", "together")),
         "num_repeated": 6,
         "num_two_labels": 3,
         "num_blank": 9,

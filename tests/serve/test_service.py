@@ -210,7 +210,7 @@ def test_the_description_fits_what_is_answered(port: int) -> None:
         assert set(responses) == statuses
         for status in statuses - {"200"}:
             assert responses[status]["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Failure"}
-    assert set(described["components"]["schemas"]) == {"Answer", "Failure", "LookInside", "ManyTexts", "OneText"}
+    assert set(described["components"]["schemas"]) == {"Answer", "SeveralLabels", "Failure", "LookInside", "ManyTexts", "OneText"}
 
 
 def test_the_page_needs_nothing_but_itself_and_its_server(port: int) -> None:
