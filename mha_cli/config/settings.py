@@ -65,6 +65,8 @@ class TfdsData(DataSettings):
 Column = Annotated[str | None, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
 """A column by its name, or by its number as a YAML file may have it."""
 
+LABEL_SEPARATOR = "|"  # between several labels in one cell, where the training data have none
+
 FilePath = Annotated[str, Field(min_length=1)]
 
 

@@ -226,7 +226,8 @@ def _others(likely: Sequence[str], column: str) -> str:
 
 
 def _num_classes(column: str, found: Sequence[object]) -> int:
-    """How many classes a column would have; 0 if it looks like something else."""
+    """How many classes a column would have; 0 if it looks like something else. Lists are several labels per text."""
+    found = [label for value in found for label in (value if isinstance(value, list) else (value,))]
     fractions = sum(isinstance(value, float) and math.isfinite(value) and not value.is_integer() for value in found)
     if fractions > MOST_FRACTIONS * len(found):
         return 0

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint, write_checkpoint
 from mha_cli.config.parameters import input_names
+from mha_cli.config.settings import LABEL_SEPARATOR
 from mha_cli.data.in_memory import texts_in
 from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.forward import class_probabilities
@@ -46,7 +47,7 @@ class Prediction:
     num_marks: int
     threshold: float = 0.0
     labels: tuple[str, ...] | None = None
-    label_separator: str = "|"
+    label_separator: str = LABEL_SEPARATOR
 
     @property
     def answer(self) -> str | None:

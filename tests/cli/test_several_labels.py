@@ -1,6 +1,7 @@
 """Texts with several labels each, from the file to the answer, through the real command."""
 
 import csv
+import dataclasses
 import json
 import random
 import shutil
@@ -12,6 +13,8 @@ import pytest
 from sklearn import metrics
 
 import mha_cli
+from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
+from mha_cli.config.settings import MemoryData
 from mha_cli.errors import EXIT_USAGE
 from tests.cli.command import TRACED_SOON, Mha, Result, Run, refusal, run_here
 
@@ -178,6 +181,21 @@ def test_init_finds_the_separator(mha: Mha, trained: Run) -> None:
     result = mha("init", "visits.csv", "--output", "found.yaml")
     assert "labels per text" in result.stdout and "together" in result.stdout
     assert '  label_separator: "|"  # several labels per text, such as ' in (trained.cwd / "found.yaml").read_text()
+
+
+def test_init_finds_a_column_of_lists(mha: Mha, trained: Run) -> None:
+    (trained.cwd / "lists-of.jsonl").write_text("".join(json.dumps({"body": text, "topics": found}) + "\n" for text, found in rows(60)))
+    result = mha("init", "lists-of.jsonl", "--output", "lists.yaml", "--json")
+    layout = json.loads(result.stdout)["layout"]
+    assert (layout["label_column"], layout["label_separator"]) == ("topics", None)
+
+
+def test_a_model_of_lists_reads_cells_with_vertical_bars(mha: Mha, trained: Run) -> None:
+    checkpoint = read_checkpoint(trained.cwd / "runs/visits/checkpoint.keras")
+    config = checkpoint.config.model_copy(update={"data": MemoryData()})
+    write_checkpoint(trained.cwd / "of-lists.keras", dataclasses.replace(checkpoint, config=config))
+    args = ("--data", "visits.csv", "--label-column", "labels", "--json")
+    assert json.loads(mha("evaluate", "of-lists.keras", *args).stdout)["num_texts"] == 240
 
 
 def test_a_model_of_one_class_refuses_lists(mha: Mha, small: Path, trained: Run) -> None:
