@@ -11,6 +11,7 @@ import numpy as np
 from sklearn import metrics
 
 from mha_cli.analysis.evaluation import answers_of
+from mha_cli.analysis.thresholds import Measure, find_thresholds
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.intervals import Counts, Floats, bootstrap, interval, wilson_interval
 from mha_cli.data.scored_texts import LabelledTexts
@@ -24,6 +25,7 @@ class LabelScore:
 
     name: str
     threshold: float  # probability from which it is an answer
+    reached: bool | None  # whether the threshold reaches its target; None for one that was not chosen on these texts
     precision: float | None
     recall: float | None
     f1: float | None
@@ -54,11 +56,20 @@ class LabelEvaluation:
     seconds: float  # time for the forward passes
 
 
-def evaluate_labels(checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callbacks = SILENT) -> LabelEvaluation:
-    """Score a checkpoint that gives several labels per text on labelled texts, by its own thresholds."""
+def evaluate_labels(
+    checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callbacks = SILENT, target: tuple[Measure, float] | None = None
+) -> LabelEvaluation:
+    """Score a checkpoint that gives several labels per text on labelled texts.
+
+    ``target`` is a measure that the threshold of each label has to reach on these texts, and its value; None takes the checkpoint's own.
+    """
     probabilities, seconds = answers_of(checkpoint, labelled, callbacks)
     texts, truth, names = labelled.texts, labelled.texts.labels, checkpoint.class_names
     thresholds = checkpoint.label_thresholds
+    reached: list[bool | None] = [None] * len(names)
+    if target:
+        found = find_thresholds(probabilities, truth, names, *target)
+        thresholds, reached = np.array([one.threshold for one in found], np.float32), [one.reached for one in found]
     answers = answers_among(probabilities, True, thresholds)
     means = ("micro", "macro", "weighted")
     micro, macro, weighted = (float(metrics.f1_score(truth, answers, average=mean, zero_division=0.0)) for mean in means)
@@ -83,7 +94,7 @@ def evaluate_labels(checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: 
         ranking_average_precision=float(metrics.label_ranking_average_precision_score(truth, probabilities)),
         loss=loss,
         labels_per_text=(float(truth.sum(axis=1).mean()), float(answers.sum(axis=1).mean())),
-        labels=[LabelScore(*row) for row in zip(names, thresholds.tolist(), *defined, sizes.tolist(), strict=True)],
+        labels=[LabelScore(*row) for row in zip(names, thresholds.tolist(), reached, *defined, sizes.tolist(), strict=True)],
         seconds=seconds,
     )
 

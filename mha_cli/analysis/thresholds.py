@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.data.intervals import wilson_interval
+from mha_cli.data.targets import Labels, are_several, has_class
 from mha_cli.runtime.metrics import Floats
 
 Measure = Literal["precision", "recall"]
-Labels = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -41,16 +41,17 @@ def find_thresholds(
     """The smallest threshold of each class with a precision of ``share`` at least, or the largest with such a recall.
 
     Where no threshold reaches it, it is 1 for a precision, so that next to nothing is answered, and 0 for a recall.
-    ``probabilities`` are those of all classes, (N, C); ``labels`` are class ids, (N,).
+    ``probabilities`` are those of all classes, (N, C); ``labels`` are class ids, (N,), or the classes that each text has, (N, C).
     """
-    predicted, found, reached = probabilities.argmax(axis=1), dict[str, float](), dict[str, bool]()
+    found, reached = dict[str, float](), dict[str, bool]()
     for class_id, name in enumerate(class_names):
-        answers = np.flatnonzero(predicted == class_id)
+        is_class = has_class(labels, class_id)
+        answers = np.flatnonzero(_may_be_answered(probabilities, labels, class_id))
         answers = answers[np.argsort(-probabilities[answers, class_id])]
         upper = probabilities[answers, class_id].astype(np.float64)
         lower = np.append(upper[1:], -upper[-1:])  # below the last one there is none: 0 is halfway
-        among = np.arange(len(answers)) + 1 if measure == "precision" else max(1, np.count_nonzero(labels == class_id))
-        value = np.cumsum(labels[answers] == class_id) / among
+        among = np.arange(len(answers)) + 1 if measure == "precision" else max(1, int(is_class.sum()))
+        value = np.cumsum(is_class[answers]) / among
         enough = np.flatnonzero((value >= share) & (upper > lower))  # answers of equal probability stay together
         reached[name] = len(enough) > 0
         if reached[name]:
@@ -69,16 +70,21 @@ def score_thresholds(
     reached: Mapping[str, bool] | None = None,
 ) -> list[ThresholdScore]:
     """The figures of thresholds by class name; other arguments as of ``find_thresholds``."""
-    predicted, scores = probabilities.argmax(axis=1), []
+    scores = []
     for class_id, name in enumerate(class_names):
-        threshold = thresholds.get(name, 0.0)
-        answers = (predicted == class_id) & (probabilities[:, class_id].astype(np.float64) >= threshold)
-        num_answers, num_texts = int(np.count_nonzero(answers)), int(np.count_nonzero(labels == class_id))
-        num_right = int(np.count_nonzero(answers & (labels == class_id)))
+        threshold, is_class = thresholds.get(name, 0.0), has_class(labels, class_id)
+        answers = _may_be_answered(probabilities, labels, class_id) & (probabilities[:, class_id].astype(np.float64) >= threshold)
+        num_answers, num_texts = int(np.count_nonzero(answers)), int(np.count_nonzero(is_class))
+        num_right = int(np.count_nonzero(answers & is_class))
         precision, recall = (_share_and_interval(num_right, total) for total in (num_answers, num_texts))
         found = None if reached is None else reached[name]
         scores.append(ThresholdScore(name, threshold, found, num_answers, num_right, num_texts, *precision, *recall))
     return scores
+
+
+def _may_be_answered(probabilities: Floats, labels: Labels, class_id: int) -> npt.NDArray[np.bool_]:
+    """Whether a class is an answer without a threshold, (N,): if it is the most probable one, or always where a text may have several."""
+    return np.asarray(np.full(len(labels), True) if are_several(labels) else probabilities.argmax(axis=1) == class_id)
 
 
 def _share_and_interval(num_right: int, total: int) -> tuple[float, tuple[float, float]] | tuple[None, None]:

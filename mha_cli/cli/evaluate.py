@@ -51,39 +51,41 @@ def evaluate(
     prepare_to_compute()
 
     from mha_cli.checkpoint.file import write_checkpoint
-    from mha_cli.data.labels import refuse_several_labels
     from mha_cli.data.scored_texts import labelled_texts
 
     model, path = load_checkpoint(checkpoint)
     if output is not None:
         output = checkpoint_in(output)
         refuse_output("--output", output, new=not (os.path.exists(output) and output.samefile(path)))
-    if target:
-        refuse_several_labels(f"--find-threshold: {path}", model.config.is_multi_label)
     section = given.section(path, model.config)
     if target and given.data is None and split is None and not model.config.learns_from_validation:
         split = "validation"  # the test part then measures the thresholds
     with ended_in_order(), status("reading") as callbacks:
         labelled = labelled_texts(model, section, split, callbacks, unseen=target is not None)
-        if model.config.is_multi_label:
+        several = model.config.is_multi_label
+        if several:
             from mha_cli.analysis.label_evaluation import evaluate_labels
 
-            of_labels = evaluate_labels(model, labelled, callbacks)
-            print_json(of_labels) if as_json else render.label_evaluation(of_labels)
-            return
-        from mha_cli.analysis.evaluation import evaluate as score
+            of_labels = evaluate_labels(model, labelled, callbacks, target)
+            chosen_thresholds = {one.name: one.threshold for one in of_labels.labels}
+        else:
+            from mha_cli.analysis.evaluation import evaluate as score
 
-        evaluation = score(model, labelled, callbacks, target)
-        if given.data is None and split is None and model.config.learns_from_validation and (target or model.thresholds):
+            evaluation = score(model, labelled, callbacks, target)
+            chosen_thresholds = {one.name: one.threshold for one in evaluation.thresholds}
+        may_be_chosen = target or (model.thresholds and not several)  # several labels have thresholds from the training
+        if given.data is None and split is None and model.config.learns_from_validation and may_be_chosen:
             chosen = "the thresholds are chosen" if target else "the thresholds may have been chosen"
             callbacks.note(f"{chosen} on these texts, so their precision and recall are optimistic; --data FILE scores others")
         if output is not None:
-            thresholds = {one.name: one.threshold for one in evaluation.thresholds}
-            write_checkpoint(output, replace(model, thresholds=thresholds), small=not model.keras_config)
+            write_checkpoint(output, replace(model, thresholds=chosen_thresholds), small=not model.keras_config)
             callbacks.note(f"{output}: written with these thresholds; mha predict applies them")
         elif target:
             callbacks.note("these thresholds are in no checkpoint yet: --output FILE writes one")
-    print_json(evaluation) if as_json else render.evaluation(evaluation)
+    if as_json:
+        print_json(of_labels if several else evaluation)
+    else:
+        render.label_evaluation(of_labels) if several else render.evaluation(evaluation)
 
 
 def _target(given: str) -> tuple[Measure, float]:

@@ -120,6 +120,8 @@ def label_evaluation(result: LabelEvaluation) -> None:
     }
     print_figures(f"{result.data}, split {result.split}", figures.items())
     scores, title = result.labels, "Labels"
+    if missed := sum(score.reached is False for score in scores):
+        print_line(f"{missed:,} of {plural(len(scores), 'label')} cannot be as good as that: their threshold is 1 or 0")
     if len(scores) > 2 * TABLE_CLASSES:
         scores = sorted(scores, key=lambda score: (score.f1 or 0.0, -score.num_texts))[:TABLE_CLASSES]
         title = f"The {len(scores)} labels of lowest F1, of {len(result.labels):,} (--json has all)"

@@ -123,6 +123,15 @@ def test_answers_are_all_labels_that_reach_their_thresholds(mha: Mha, trained: R
     assert set(filter(None, first["label"].split("|"))) <= set(WORDS)
 
 
+def test_thresholds_for_a_precision_are_found_and_written(mha: Mha) -> None:
+    args = ("--data", "visits.csv", "--find-threshold", "recall=1", "--output", "found.keras", "--json")
+    figures = json.loads(mha("evaluate", "runs/visits", *args).stdout)
+    assert [(one["recall"], one["reached"]) for one in figures["labels"]] == [(1.0, True)] * 3
+    again = json.loads(mha("evaluate", "found.keras", "--data", "visits.csv", "--json").stdout)
+    assert [one["threshold"] for one in again["labels"]] == [one["threshold"] for one in figures["labels"]]
+    assert again["micro_f1"] == figures["micro_f1"]
+
+
 def test_python_gives_and_takes_lists(trained: Run) -> None:
     model = mha_cli.load(trained.cwd / "runs/visits")
     (prediction,) = model.predict([ROW])
