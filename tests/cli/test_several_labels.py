@@ -141,7 +141,7 @@ def test_python_gives_and_takes_lists(trained: Run) -> None:
     assert mha_cli.evaluate(model, texts, labels).num_texts == 50
 
 
-@pytest.mark.parametrize("form", ["onnx", "saved-model"])
+@pytest.mark.parametrize("form", [pytest.param("onnx", marks=pytest.mark.extras), "saved-model"])
 def test_exports_give_the_same_probabilities(form: str, mha: Mha) -> None:
     """The command compares them itself."""
     result = mha("export", "runs/visits", "--format", form, "--output", f"visits-{form}")
