@@ -35,7 +35,7 @@ class OfNumbers(MHAClassifier):
     """The estimator on rows of numbers, which scikit-learn's checks have: a word for every number, by its column and its value."""
 
     def fit(self, X: Any, y: Any) -> Self:
-        return super().fit(spelt(validate_data(self, X, y)[0]), y)
+        return super().fit(spelt(validate_data(self, X, y, multi_output=True)[0]), y)
 
     def predict_proba(self, X: Any) -> Any:
         check_is_fitted(self)
