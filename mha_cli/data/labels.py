@@ -28,7 +28,7 @@ def labelled(
 ) -> LabelledText:
     """A text with the class name of its label, which is in a column, or with those of a list of labels; see ``LabelledText``.
 
-    With a ``separator``, every text has a list of labels: a string is taken apart.
+    With a ``separator``, every text has a list of labels: a string is split, and a missing label is an empty list, like an empty cell.
     """
     if separator is not None or is_list(label):
         return LabelledText(text, class_names(label, place_of(file, line), column, separator), "", file, line, part)
@@ -46,6 +46,8 @@ def class_names(labels: object, location: str, column: str = "", separator: str 
     several: Any = labels
     if isinstance(labels, str):
         several = filter(str.strip, labels.split(separator))
+    elif separator is not None and is_missing(labels):
+        several = ()
     elif not is_list(labels):
         several = (labels,)
     return tuple(sorted({class_name(label, location, column) for label in several}))

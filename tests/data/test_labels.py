@@ -114,6 +114,14 @@ def test_a_separator_makes_a_list_of_every_cell(cell: str, names: tuple[str, ...
     assert [one.label for one in read_labelled(["a.csv"], labelled_columns(), label_separator="|")] == [names]
 
 
+def test_with_a_separator_null_is_an_empty_cell() -> None:
+    """As pandas writes an empty cell into Parquet and JSON; inside a list, it is still missing."""
+    Path("a.jsonl").write_text('{"text": "a text", "label": null}\n{"text": "another", "label": ["a", null]}\n')
+    texts = read_labelled(["a.jsonl"], labelled_columns(), label_separator="|")
+    assert next(texts).label == ()
+    assert error_of(lambda: [*texts]) == 'a.jsonl:2: the label "label" is missing; give every text a class, or leave the row out'
+
+
 @pytest.mark.parametrize(
     ("name", "line"), [("a.jsonl", '{"text": "a text", "label": ["b", "a"]}'), ("a.ft", "__label__b __label__a a text")]
 )
