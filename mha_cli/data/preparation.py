@@ -147,6 +147,11 @@ def _data_warnings(corpus: Corpus, source: TextSource) -> Iterator[str]:
             else:
                 if known:
                     yield f"{source.name}; {split} texts that are also training texts: {known:,}"
+    if isinstance(source, FileTexts) and are_several(corpus.labels):
+        separator = source.label_separator
+        if unclear := [printable(name) for name in corpus.class_names if separator in name]:
+            held = f"is part of class names: {listed(unclear, NAMED_CLASSES)}"
+            yield f"{source.name}: '{printable(separator)}' separates labels in one cell and {held}; set another data.label_separator"
     if single := [printable(name) for name, size in corpus.sizes.items() if size == 1]:
         classes = f"{plural(len(single), 'class')} {'has' if len(single) == 1 else 'have'}"
         yield f"{source.name}: {classes} a single text, which is used for training only: {listed(single, NAMED_CLASSES)}"

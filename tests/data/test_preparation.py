@@ -1,5 +1,6 @@
 """What is told about the data while it is prepared."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -130,3 +131,15 @@ def test_decisions_are_noted_in_lines_that_a_terminal_does_not_break() -> None:
     assert all(len(line) < 80 for line in lines)
     assert {line.split(":")[0] for line in lines} >= {"  data", "  text", "  model", "  training"}
     assert not any("epochs" in line for line in lines)
+
+
+@pytest.mark.parametrize(("config", "noted"), [({}, True), ({"label_separator": ";"}, False)])
+def test_a_separator_that_class_names_hold_is_noted(config: dict[str, str], noted: bool) -> None:
+    """Such answers in one cell could not be told apart; lists of labels are not split, whatever the separator."""
+    lists = [["a|b", "c"], ["c"], ["a|b"], []] * 5
+    Path("train.jsonl").write_text("".join(json.dumps({"text": "some words", "label": labels}) + "\n" for labels in lists))
+    lines: list[str] = []
+    prepare(config_from_dict({"data": {"source": "files", "train": "train.jsonl", **config}}, "test"), Callbacks(note=lines.append))
+    expected = "train.jsonl: '|' separates labels in one cell and is part of class names: a|b; set another data.label_separator"
+    assert (expected in lines) == noted
+    assert any("label_separator" in line for line in lines) == noted
