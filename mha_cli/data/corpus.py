@@ -342,14 +342,17 @@ class Corpus:
         return self._tokens[self._offsets[row] : self._offsets[row + 1]]
 
 
-def of_known_classes(texts: Iterable[LabelledText], class_names: Collection[str], is_multi_label: bool) -> Iterator[LabelledText]:
-    """The same texts with the class names of a model; each with a list of them if the model gives several."""
+def of_known_classes(
+    texts: Iterable[LabelledText], class_names: Collection[str], is_multi_label: bool, separator: str | None = None
+) -> Iterator[LabelledText]:
+    """The same texts with the class names of a model; each with a list of them if the model gives several, which a ``separator`` split."""
     known = {name_of(name): name for name in class_names} | {name: name for name in class_names}
     for one in texts:
         given = one.label if isinstance(one.label, tuple) else (one.label,)
         if unknown := [name for name in given if name not in known]:
-            names = listed([*map(printable, class_names)])
-            raise MhaError(f"{place_of(one.file, one.line)}: the class is '{printable(unknown[0])}'", f"the model knows {names}")
+            split = f", which '{printable(separator)}' separates in one cell" if separator else ""
+            hint = f"the model knows {listed([*map(printable, class_names)])}{split}"
+            raise MhaError(f"{place_of(one.file, one.line)}: the class is '{printable(unknown[0])}'", hint)
         labels = tuple([known[name] for name in given])
         if not is_multi_label and isinstance(one.label, tuple):
             raise MhaError(f"{place_of(one.file, one.line)}: the label is a list", ONE_CLASS)

@@ -44,11 +44,12 @@ def labelled_texts(
     data = with_columns(data, callbacks.note)
     source = open_source(data, callbacks, by_options=True)
     config, rows, caveat = checkpoint.config, None, ""
+    separator = data.label_separator if isinstance(data, FilesData) else None
     if split == "validation" and split not in source.splits:
         if config.learns_from_validation and unseen:
             part = f"{source.name}, validation part: the model has learnt from it in the end ({_refit(config)})"
             raise MhaError(part, "choose on texts that it has not learnt from: --split test, or --data FILE")
-        texts = of_known_classes(source.read(source.splits[0]), checkpoint.class_names, config.is_multi_label)
+        texts = of_known_classes(source.read(source.splits[0]), checkpoint.class_names, config.is_multi_label, separator)
         pieces = checkpoint.text_pipeline().pieces
         corpus = Corpus(texts, config.text, checkpoint.class_names, source.name, data.validation == "names", pieces)
         _, rows = corpus.split(data.validation_share, config.seed)
@@ -57,7 +58,7 @@ def labelled_texts(
             caveat = f"{source.name}, validation part: {_learnt(checkpoint, data)}"
     else:
         split = split or default_split(data)
-        texts = of_known_classes(source.read(split), checkpoint.class_names, config.is_multi_label)
+        texts = of_known_classes(source.read(split), checkpoint.class_names, config.is_multi_label, separator)
         texts = counted(texts, f"{source.name}, split {split}", callbacks)
         encoded = encode_labelled(texts, checkpoint.text_pipeline(), checkpoint.class_names, f"{source.name}, split {split}")
         if _names_learnt_files(checkpoint, data, split):

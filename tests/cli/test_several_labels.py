@@ -209,6 +209,12 @@ def test_a_model_of_lists_reads_cells_with_vertical_bars(mha: Mha, trained: Run)
     assert json.loads(mha("evaluate", "of-lists.keras", *args).stdout)["num_texts"] == 240
 
 
+def test_another_separator_is_refused_with_that_of_the_model(mha: Mha, trained: Run) -> None:
+    (trained.cwd / "semicolons.csv").write_text("text,labels\nsoup,food;price\n")
+    line = "semicolons.csv:2: the class is 'food;price'; the model knows food, price, staff, which '|' separates in one cell"
+    assert line in refusal(mha("evaluate", "runs/visits", "--data", "semicolons.csv"))
+
+
 def test_a_model_of_one_class_refuses_lists(mha: Mha, small: Path, trained: Run) -> None:
     (trained.cwd / "lists.jsonl").write_text('{"text": "fine", "label": ["neg", "pos"]}\n')
     line = "lists.jsonl:1: the label is a list; give every text one class, as the model does"
