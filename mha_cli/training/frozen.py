@@ -95,18 +95,8 @@ class FrozenEncoder:
             return np.stack(kernels, axis=1).astype(np.float32), np.array(biases, np.float32)
         weights = loss_weights(self.config.training.class_weights, data.targets)
 
-        from sklearn.linear_model import LogisticRegression
-        from sklearn.model_selection import cross_val_score
-
-        def model(strength: float) -> Any:
-            return LogisticRegression(C=strength, max_iter=1_000)
-
         folds = min(FOLDS, int(np.bincount(labels)[np.unique(labels)].min()))
-        gains = dict.fromkeys(STRENGTHS[1:2], 0.0)  # a class with a single text cannot be left out
-        if folds > 1:
-            score = partial(cross_val_score, X=features_ND, y=labels, scoring="neg_log_loss", cv=folds, params={"sample_weight": weights})
-            gains = {strength: score(model(strength)).mean() for strength in STRENGTHS}
-        fitted = model(max(gains, key=gains.__getitem__)).fit(features_ND, labels, weights)
+        fitted = _regression(features_ND, labels, folds, weights)
         assert len(fitted.classes_) == len(data.class_names)
         assert len(fitted.intercept_) == self._model.output_shape[-1]
         return fitted.coef_.T.astype(np.float32), fitted.intercept_.astype(np.float32)
@@ -114,10 +104,24 @@ class FrozenEncoder:
 
 def _fit_label(features_ND: Floats, is_label: npt.NDArray[np.bool_]) -> tuple[Floats, float]:
     """Kernel (D,) and bias of one label among several."""
-    from sklearn.linear_model import LogisticRegressionCV
-
     least = int(min(is_label.sum(), (~is_label).sum()))
     if least < FOLDS:  # too few to leave some out: the share of the label alone
         return np.zeros(features_ND.shape[1], np.float32), float(np.log((is_label.sum() + 0.5) / ((~is_label).sum() + 0.5)))
-    fitted = LogisticRegressionCV(Cs=STRENGTHS, cv=FOLDS, scoring="neg_log_loss", max_iter=1_000).fit(features_ND, is_label)
+    fitted = _regression(features_ND, is_label, FOLDS)
     return fitted.coef_[0], float(fitted.intercept_[0])
+
+
+def _regression(features_ND: Floats, labels: npt.NDArray[Any], folds: int, weights: Floats | None = None) -> Any:
+    """A fitted logistic regression; its strength is chosen out of fold, if there are two ``folds`` at least."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import cross_val_score
+
+    def model(strength: float) -> Any:
+        return LogisticRegression(C=strength, max_iter=1_000)
+
+    gains = dict.fromkeys(STRENGTHS[1:2], 0.0)  # a class with a single text cannot be left out
+    if folds > 1:
+        params = {} if weights is None else {"sample_weight": weights}
+        score = partial(cross_val_score, X=features_ND, y=labels, scoring="neg_log_loss", cv=folds, params=params)
+        gains = {strength: score(model(strength)).mean() for strength in STRENGTHS}
+    return model(max(gains, key=gains.__getitem__)).fit(features_ND, labels, weights)

@@ -188,3 +188,15 @@ def test_the_page_of_a_server_says_how_much_is_read(trained: Path) -> None:
 def test_settings_that_the_folder_decides_are_refused(mha: Mha) -> None:
     line = refusal(mha(*TRAIN, "--set", "model.embed_dim=64"))
     assert line.endswith("model: embed_dim=64 is decided by the folder that pretrained names; leave it out, or take the recipe pretrained")
+
+
+@pytest.mark.usefixtures("untraced")
+@pytest.mark.filterwarnings("error::FutureWarning")
+def test_frozen_weights_take_several_labels(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the warnings of scikit-learn, of which each label would give some."""
+    cwd = shutil.copytree(trained, tmp_path / "copy")
+    args = ("--set", "training.trainable_blocks=0", "--set", "data.label_separator=|", "--output", "several")
+    result = run_here(*TRAIN, *args, cwd=cwd, monkeypatch=monkeypatch)
+    assert result.code == 0, result.stderr
+    kernel = read_checkpoint(cwd / "several" / "checkpoint.keras").weights["classifier/kernel"]
+    assert kernel.shape[1] == 2 and np.abs(kernel).max(axis=0).min() > 0
