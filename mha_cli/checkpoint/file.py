@@ -29,7 +29,7 @@ from mha_cli.checkpoint.hdf5 import read_arrays
 from mha_cli.checkpoint.quantization import dequantize, quantize, quantized_size
 from mha_cli.config.loading import config_from_dict, config_to_dict
 from mha_cli.config.parameters import Parameter, encoder_length, num_parameters, parameter_table
-from mha_cli.config.settings import LABEL_SEPARATOR, Config, FilesData
+from mha_cli.config.settings import Config, FilesData
 from mha_cli.config.yaml_file import MAX_BYTES
 from mha_cli.errors import MhaError, printable, shown_path
 from mha_cli.system.whole_files import atomic_write
@@ -99,11 +99,6 @@ class Checkpoint:
     def label_thresholds(self) -> npt.NDArray[np.float32]:
         """The threshold of each class where a text may have several labels, (C,)."""
         return np.array([self.thresholds.get(name, 0.5) for name in self.class_names], np.float32)
-
-    @property
-    def label_separator(self) -> str:
-        """What stands between several labels in one cell."""
-        return (isinstance(self.config.data, FilesData) and self.config.data.label_separator) or LABEL_SEPARATOR
 
     @property
     def text_column(self) -> str:

@@ -13,7 +13,7 @@ from typer import Option
 from mha_cli.checkpoint.runs import is_own
 from mha_cli.cli.options import EncodingOption, NoQuotingOption, column_option, goes_with
 from mha_cli.config.loading import config_from_dict
-from mha_cli.config.settings import LABEL_SEPARATOR, Config, FilesData, SampleData
+from mha_cli.config.settings import Config, FilesData, SampleData
 from mha_cli.errors import MhaError, printable, shown_path
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class DataOptions:
             read_as |= {
                 "quoting": known.quoting and not self.no_quoting,
                 "test_share": known.test_share,
-                "label_separator": known.label_separator or (LABEL_SEPARATOR if trained_on.is_multi_label else None),
+                "label_separator": trained_on.cell_separator if trained_on.is_multi_label else None,
             }
             return section.model_copy(update=read_as)
         goes_with(f"files, not with {_named(section)}", **(asdict(self) | {"data": None}))

@@ -349,6 +349,11 @@ class Config(Settings):
         return self.task == "multi-label"
 
     @property
+    def cell_separator(self) -> str:
+        """What stands between several labels in one cell."""
+        return (isinstance(self.data, FilesData) and self.data.label_separator) or LABEL_SEPARATOR
+
+    @property
     def learns_from_validation(self) -> bool:
         """Whether a part of the checkpoint's model learns from the validation part."""
         return self.training.refit_encoder or self.refits_linear

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import chain, compress
 from typing import TYPE_CHECKING
 
-from mha_cli.config.settings import LABEL_SEPARATOR, FilesData
+from mha_cli.config.settings import FilesData
 from mha_cli.data.labelled_text import LabelledText, TextSource
 from mha_cli.data.labels import labelled
 from mha_cli.data.paths import matching_paths, natural_order
@@ -46,7 +46,6 @@ class FileTexts(TextSource):
     Attributes:
         name: path of the training data, as the config gives it; of several, the first and how many there are beside it.
         warnings: warnings about the split read last.
-        label_separator: what separates several labels in one cell.
     """
 
     class_names = None
@@ -56,7 +55,6 @@ class FileTexts(TextSource):
         self._columns = labelled_columns(settings.text_column, settings.label_column, by_options)
         self._dialect = Dialect(settings.encoding, settings.quoting)
         self.name = listed(settings.train_paths, 1)
-        self.label_separator = settings.label_separator or LABEL_SEPARATOR
         self.splits = ("train", "test") if settings.test_paths or settings.test_share else ("train",)
         self.warnings = StreamWarnings()
 

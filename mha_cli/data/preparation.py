@@ -94,7 +94,7 @@ def prepare(config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryText
         callbacks.note(f"{source.name}: several labels per text, {corpus.labels.sum() / len(corpus):.1f} on average")
     if teacher:
         refuse_other_classes(f"training.teacher: {teacher.name}", teacher.class_names, where, corpus.class_names)
-    for warning in _data_warnings(corpus, source):
+    for warning in _data_warnings(corpus, source, config):
         callbacks.note(warning)
 
     if config.auto:
@@ -132,7 +132,7 @@ def prepare(config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryText
     return PreparedData(config, train, targets, validation, vocabulary, names, encoded, 0, teaches, pretrained, vectors)
 
 
-def _data_warnings(corpus: Corpus, source: TextSource) -> Iterator[str]:
+def _data_warnings(corpus: Corpus, source: TextSource, config: Config) -> Iterator[str]:
     """Likely mistakes in the training data, its test texts among them, and classes that are not validated with."""
     if isinstance(source, FileTexts | MemoryTexts):
         read = source.warnings
@@ -147,8 +147,8 @@ def _data_warnings(corpus: Corpus, source: TextSource) -> Iterator[str]:
             else:
                 if known:
                     yield f"{source.name}; {split} texts that are also training texts: {known:,}"
-    if isinstance(source, FileTexts) and are_several(corpus.labels):
-        separator = source.label_separator
+    if isinstance(source, FileTexts) and config.is_multi_label:
+        separator = config.cell_separator
         if unclear := [printable(name) for name in corpus.class_names if separator in name]:
             held = f"is part of class names: {listed(unclear, NAMED_CLASSES)}"
             yield f"{source.name}: '{printable(separator)}' separates labels in one cell and {held}; set another data.label_separator"

@@ -114,7 +114,7 @@ class Classifier:
         encoded = self.encoder.encode_all(given)
         probabilities = probabilities_of(encoded, self.checkpoint, self.engine)
         names, thresholds, several = self.checkpoint.class_names, self.checkpoint.thresholds, self.checkpoint.config.is_multi_label
-        of_labels, separator = self.checkpoint.label_thresholds.tolist(), self.checkpoint.label_separator
+        of_labels, separator = self.checkpoint.label_thresholds.tolist(), self.checkpoint.config.cell_separator
         predictions = []
         for text, code, row in zip(given, encoded, probabilities.tolist(), strict=True):
             probability = max(row)
