@@ -10,27 +10,22 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn import metrics
 
-from mha_cli.analysis.evaluation import answers_of
+from mha_cli.analysis.evaluation import ClassScore, answers_of, class_scores
 from mha_cli.analysis.thresholds import Measure, find_thresholds
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.intervals import Counts, Floats, bootstrap, interval, wilson_interval
 from mha_cli.data.scored_texts import LabelledTexts
-from mha_cli.runtime.metrics import answers_among, are_right, mean_loss_and_accuracy
+from mha_cli.runtime.metrics import answers_among, mean_loss_and_accuracy
 from mha_cli.system.callbacks import SILENT, Callbacks
 
 
 @dataclass(frozen=True)
-class LabelScore:
-    """How well one label is recognised; shares in [0, 1], None where their denominator is 0."""
+class LabelScore(ClassScore):
+    """How well one label is recognised."""
 
-    name: str
     threshold: float  # probability from which it is an answer
     reached: bool | None  # whether the threshold reaches its target; None for one that was not chosen on these texts
-    precision: float | None
-    recall: float | None
-    f1: float | None
-    average_precision: float | None  # area below precision by recall, over all thresholds
-    num_texts: int
+    average_precision: float | None  # area below precision by recall, over all thresholds; None for a label without texts
 
 
 @dataclass(frozen=True)
@@ -73,9 +68,11 @@ def evaluate_labels(
     answers = answers_among(probabilities, True, thresholds)
     means = ("micro", "macro", "weighted")
     micro, macro, weighted = (float(metrics.f1_score(truth, answers, average=mean, zero_division=0.0)) for mean in means)
-    *shares, sizes = metrics.precision_recall_fscore_support(truth, answers, zero_division=np.nan)
-    areas = [metrics.average_precision_score(truth[:, one], probabilities[:, one]) if size else np.nan for one, size in enumerate(sizes)]
-    defined = [[None if np.isnan(share) else float(share) for share in of_labels] for of_labels in (*shares, areas)]
+    areas = [
+        float(metrics.average_precision_score(is_label, own)) if is_label.any() else None
+        for is_label, own in zip(truth.T, probabilities.T, strict=True)
+    ]
+    of_labels = zip(class_scores(answers, truth, names), thresholds.tolist(), reached, areas, strict=True)
     loss, exact = mean_loss_and_accuracy(probabilities, truth, thresholds)
     draws = bootstrap(np.stack([(truth & answers).sum(axis=1), truth.sum(axis=1) + answers.sum(axis=1)], axis=1), statistic=_micro_f1)
     return LabelEvaluation(
@@ -89,12 +86,12 @@ def evaluate_labels(
         macro_f1=macro,
         weighted_f1=weighted,
         exact_match=exact,
-        exact_match_interval=wilson_interval(int(are_right(probabilities, truth, thresholds).sum()), len(texts)),
+        exact_match_interval=wilson_interval(round(exact * len(texts)), len(texts)),
         hamming_loss=float(metrics.hamming_loss(truth, answers)),
         ranking_average_precision=float(metrics.label_ranking_average_precision_score(truth, probabilities)),
         loss=loss,
         labels_per_text=(float(truth.sum(axis=1).mean()), float(answers.sum(axis=1).mean())),
-        labels=[LabelScore(*row) for row in zip(names, thresholds.tolist(), reached, *defined, sizes.tolist(), strict=True)],
+        labels=[LabelScore(**vars(score), threshold=own, reached=good, average_precision=area) for score, own, good, area in of_labels],
         seconds=seconds,
     )
 

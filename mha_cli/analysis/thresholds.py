@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from mha_cli.data.intervals import wilson_interval
 from mha_cli.data.targets import Labels, are_several, has_class
-from mha_cli.runtime.metrics import Floats
+from mha_cli.runtime.metrics import Floats, answers_among
 
 Measure = Literal["precision", "recall"]
 
@@ -43,10 +42,10 @@ def find_thresholds(
     Where no threshold reaches it, it is 1 for a precision, so that next to nothing is answered, and 0 for a recall.
     ``probabilities`` are those of all classes, (N, C); ``labels`` are class ids, (N,), or the classes that each text has, (N, C).
     """
-    found, reached = dict[str, float](), dict[str, bool]()
+    possible, found, reached = _possible_answers(probabilities, labels), dict[str, float](), dict[str, bool]()
     for class_id, name in enumerate(class_names):
         is_class = has_class(labels, class_id)
-        answers = np.flatnonzero(_may_be_answered(probabilities, labels, class_id))
+        answers = np.flatnonzero(has_class(possible, class_id))
         answers = answers[np.argsort(-probabilities[answers, class_id])]
         upper = probabilities[answers, class_id].astype(np.float64)
         lower = np.append(upper[1:], -upper[-1:])  # below the last one there is none: 0 is halfway
@@ -70,10 +69,10 @@ def score_thresholds(
     reached: Mapping[str, bool] | None = None,
 ) -> list[ThresholdScore]:
     """The figures of thresholds by class name; other arguments as of ``find_thresholds``."""
-    scores = []
+    possible, scores = _possible_answers(probabilities, labels), []
     for class_id, name in enumerate(class_names):
         threshold, is_class = thresholds.get(name, 0.0), has_class(labels, class_id)
-        answers = _may_be_answered(probabilities, labels, class_id) & (probabilities[:, class_id].astype(np.float64) >= threshold)
+        answers = has_class(possible, class_id) & (probabilities[:, class_id].astype(np.float64) >= threshold)
         num_answers, num_texts = int(np.count_nonzero(answers)), int(np.count_nonzero(is_class))
         num_right = int(np.count_nonzero(answers & is_class))
         precision, recall = (_share_and_interval(num_right, total) for total in (num_answers, num_texts))
@@ -82,9 +81,9 @@ def score_thresholds(
     return scores
 
 
-def _may_be_answered(probabilities: Floats, labels: Labels, class_id: int) -> npt.NDArray[np.bool_]:
-    """Whether a class is an answer without a threshold, (N,): if it is the most probable one, or always where a text may have several."""
-    return np.asarray(np.full(len(labels), True) if are_several(labels) else probabilities.argmax(axis=1) == class_id)
+def _possible_answers(probabilities: Floats, labels: Labels) -> Labels:
+    """The answers without thresholds: the most probable class, (N,), or where a text may have several, all of them, (N, C)."""
+    return answers_among(probabilities, are_several(labels), 0.0)
 
 
 def _share_and_interval(num_right: int, total: int) -> tuple[float, tuple[float, float]] | tuple[None, None]:

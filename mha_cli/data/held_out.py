@@ -59,7 +59,7 @@ def drawn_for_testing(
         drawn_texts[held_out_groups(groups_by_names([names[digest] for digest in distinct.tolist()]), share, seed=0)] = True
     else:
         order = np.argsort(labels[first], kind="stable")  # by class; within one, by digest
-        sizes = np.bincount(labels[first], minlength=labels.max(initial=-1) + 1)
+        sizes = np.bincount(labels[first])
         of_class = labels[first][order]
         rank = np.arange(len(order)) - (np.cumsum(sizes) - sizes)[of_class]
         drawn_texts[order] = rank < np.rint(share * sizes)[of_class]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.data.targets import Labels, are_several
+from mha_cli.data.targets import Labels, are_several, class_sizes
 
 CALIBRATION_BINS = 15
 
@@ -40,8 +40,10 @@ def are_right(probabilities: Floats, labels: Labels, thresholds: float | Floats 
     return np.asarray(same.all(axis=1) if are_several(labels) else same)
 
 
-def class_counts(labels: Ids, predicted: Ids, num_classes: int) -> list[Ids]:
+def class_counts(labels: Labels, predicted: Labels, num_classes: int) -> list[Ids]:
     """Texts of every class, (C,): those that are classified rightly, all of them, and those that are classified as it."""
+    if are_several(labels):
+        return [class_sizes(members, num_classes) for members in (labels & predicted, labels, predicted)]
     return [np.bincount(ids, minlength=num_classes) for ids in (labels[labels == predicted], labels, predicted)]
 
 
