@@ -29,7 +29,6 @@ TABLES: dict[str, Callable[[Any], tables.Table]] = {
     "attention.json": tables.attention,
     "attention-memory.json": tables.attention_memory,
     "memory.json": tables.growth,
-    "extras.json": tables.extras,
 }
 """The table of each file of results, in the order of the page."""
 ARGUMENTS = {"texts": " FOLDER --part test"}

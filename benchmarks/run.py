@@ -25,7 +25,6 @@ SCRIPTS = {
     "serve": ("serve.py",),
     "stream-memory": ("stream_memory.py",),
     "memory": ("memory.py",),
-    "extras": ("extras.py",),
 }
 TRY_OUTS = {
     "attention": ("attention.py", "--longest", "64", "--repetitions", "1"),
@@ -38,7 +37,6 @@ TRY_OUTS = {
     "serve": ("serve.py", "--reviews", "100", "--rounds", "1"),
     "batch": ("batch.py", "--reviews", "200", "--rounds", "1"),
     "stream-memory": ("stream_memory.py", "--lines", "2000"),
-    "extras": ("extras.py",),
 }
 
 

@@ -254,17 +254,6 @@ def serve(record: Record) -> Table:
     return Table(title, ("command", "reviews/s", "p50, ms", "p99, ms", "× mha predict --workers 1"), rows, *circumstances([record]))
 
 
-def extras(record: Record) -> Table:
-    """A row for the base and for what each extra adds: megabytes, and the packages that have most of them."""
-    rows = []
-    for extra, sizes in record["figures"].items():
-        largest = sorted(sizes, key=lambda name: -sizes[name])[:3]
-        named = ", ".join(f"{name} {sizes[name]:,.0f}" for name in largest if sizes[name] >= 1)
-        rows.append((f"`mha[{extra}]`" if extra else "`mha`", f"{sum(sizes.values()):,.0f}", f"{len(sizes)}", named))
-    headings = ("package", "MB", "packages", "most of it")
-    return Table("What is installed, and what each extra adds", headings, rows, *circumstances([record]))
-
-
 def by_system(records: Sequence[Record]) -> dict[str, list[dict[str, Any]]]:
     """The figures of every run of each system."""
     systems: dict[str, list[dict[str, Any]]] = {}

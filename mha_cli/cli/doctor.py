@@ -49,7 +49,7 @@ def doctor(
 def diagnose(checkpoint: Path | None = None, root: Path = ROOT) -> dict[str, Any]:
     """The facts, by the names of docs/doctor.md; ``root`` is the folder of ``proc`` and ``sys``."""
     from mha_cli.runtime.engine import usual_engine
-    from mha_cli.system.processor import available_cores, bfloat16_features
+    from mha_cli.system.processor import available_cores, bfloat16_features, nvidia_gpus
 
     report = None if checkpoint is None else check_checkpoint(checkpoint)  # first: its fault is the answer
     packages, memory = ("tensorflow", "keras", "numpy", "openvino"), machine_memory(root)
@@ -58,6 +58,7 @@ def diagnose(checkpoint: Path | None = None, root: Path = ROOT) -> dict[str, Any
         "cores": available_cores(),
         "engine": usual_engine(),
         "bfloat16": bfloat16_features(root / "proc/cpuinfo"),
+        "gpus": nvidia_gpus(root),
         "memory_bytes": memory.get("MemTotal"),
         "memory_available_bytes": memory.get("MemAvailable"),
         "memory_limit_bytes": memory_limit(root),
@@ -98,6 +99,7 @@ def machine(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "cores", f"{found['cores']}"
     yield "long inputs", found["engine"]
     yield "bfloat16", ", ".join(found["bfloat16"]) or "no"
+    yield "GPU", f"{listed(found['gpus'])}; for training, with TensorFlow's CUDA packages" if found["gpus"] else "no"
     for name, otherwise in (("memory", "unknown"), ("memory available", "unknown"), ("memory limit", "none")):
         size = found[f"{name.replace(' ', '_')}_bytes"]
         yield name, otherwise if size is None else f"{size / 1e9:,.1f} GB"

@@ -215,13 +215,14 @@ class MultiHeadAttention(Layer):
         check_inputs(self, query=query, value=value, key=key)
         sizes = (query.shape[0], self.num_heads, query.shape[1], key.shape[1])
         query_length, key_length = ops.shape(query)[1], ops.shape(key)[1]
+        causal_11LM = look_ahead_mask(query_length, key_length) if use_causal_mask else None
         mask_BHLM = combine(
             sizes,
             value_mask=padding_mask(value_mask),
             key_mask=padding_mask(key_mask),
             attention_mask=broadcast_mask(attention_mask),
             valid_lengths=valid_lengths_mask(valid_lengths, key_length),
-            use_causal_mask=look_ahead_mask(query_length, key_length) if use_causal_mask else None,
+            use_causal_mask=causal_11LM,
         )
         gate_BH11 = head_gate(head_mask, sizes, self.compute_dtype)
         dropout = self.dropout if training else 0.0
@@ -231,7 +232,9 @@ class MultiHeadAttention(Layer):
         elif not dropout and not return_attention_scores and folds(self, mask_BHLM, gate_BH11):
             output_BLO, weights_BHLM = folded_attention(self, query, key, value, mask_BHLM), None
         else:
-            output_BLO, weights_BHLM = self.fused(*inputs, dropout, return_attention_scores)
+            output_BLO, weights_BHLM = self.fused(
+                *inputs, dropout, return_attention_scores, causal=use_causal_mask and mask_BHLM is causal_11LM
+            )
         if query_mask is not None:  # a query that is padding looks nowhere
             real_B1L1 = combine(sizes, query_mask=ops.swapaxes(padding_mask(query_mask), 2, 3))
             output_BLO = ops.where(real_B1L1[:, 0], output_BLO, ops.convert_to_tensor(self.output_bias) if self.use_bias else 0.0)
@@ -254,16 +257,16 @@ class MultiHeadAttention(Layer):
         return output_BLO + self.output_bias if self.use_bias else output_BLO, ops.stack(weights, axis=1)
 
     def fused(
-        self, query: Any, key: Any, value: Any, mask_BHLM: Any, gate_BH11: Any, dropout: float, needs_weights: bool
+        self, query: Any, key: Any, value: Any, mask_BHLM: Any, gate_BH11: Any, dropout: float, needs_weights: bool, causal: bool
     ) -> tuple[Any, Any]:
-        """All heads at once: project, attend, merge; None for the weights where nobody needs them and memory is short."""
+        """All heads at once: project, attend, merge; None for the weights where nobody needs them. ``causal``: no other mask is given."""
         q_BHLK = project_heads(query, self.query_kernel, self.query_bias)
         k_BHMK = project_heads(key, self.key_kernel, self.key_bias)
         v_BHMV = project_heads(value, self.value_kernel, self.value_bias)
         if needs_weights or self.implementation == "fused" or self.attention_score == "additive":
             mixed_BHLV, weights_BHLM = self.attend(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout)
         else:
-            mixed_BHLV, weights_BHLM = attend_within_memory(self, q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout), None
+            mixed_BHLV, weights_BHLM = attend_within_memory(self, q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, causal=causal), None
         if gate_BH11 is not None:
             mixed_BHLV = mixed_BHLV * gate_BH11
         return merge_heads(mixed_BHLV, self.output_kernel, self.output_bias), weights_BHLM

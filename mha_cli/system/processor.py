@@ -1,4 +1,4 @@
-"""The cores of the processor, and settings for a process that computes; this module does not import NumPy."""
+"""The cores of the processor, GPUs, and settings for a process that computes; this module does not import NumPy."""
 
 from __future__ import annotations
 
@@ -25,6 +25,12 @@ def bfloat16_features(cpu_info: Path | None = None) -> tuple[str, ...]:
     except OSError:
         return ()
     return tuple(feature for feature in BFLOAT16_FEATURES if feature in found)
+
+
+def nvidia_gpus(root: Path = Path("/")) -> list[str]:
+    """The names of NVIDIA's GPUs as its driver tells Linux; ``root`` is the folder of ``proc``."""
+    texts = [path.read_text(encoding="utf-8", errors="replace") for path in sorted(root.glob("proc/driver/nvidia/gpus/*/information"))]
+    return [line.partition(":")[2].strip() for text in texts for line in text.splitlines() if line.startswith("Model:")]
 
 
 def prepare_to_compute() -> None:

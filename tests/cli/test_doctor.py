@@ -8,6 +8,7 @@ from pathlib import Path
 
 import mha_cli
 from mha_cli.checkpoint.runs import PACKAGED
+from mha_cli.cli.doctor import diagnose, machine
 from tests.checkpoints import rewrite, small_checkpoint, small_checkpoint_file
 from tests.cli.command import Mha, tree
 
@@ -75,3 +76,14 @@ def test_what_a_person_sees(tmp_path: Path, mha: Mha) -> None:
         "two 0.2500, one 0.6667",
     ):
         assert words in result.stdout, words
+
+
+def test_names_of_gpus(tmp_path: Path) -> None:
+    for number in range(2):
+        folder = tmp_path / f"proc/driver/nvidia/gpus/0000:0{number}:00.0"
+        folder.mkdir(parents=True)
+        (folder / "information").write_text("Model: \t\t NVIDIA H200\nIRQ:   \t\t 42\n")
+    found = diagnose(root=tmp_path)
+    assert found["gpus"] == ["NVIDIA H200", "NVIDIA H200"]
+    assert dict(machine(found))["GPU"].startswith("NVIDIA H200, NVIDIA H200; for training")
+    assert dict(machine(found | {"gpus": []}))["GPU"] == "no"

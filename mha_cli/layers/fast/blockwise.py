@@ -14,6 +14,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from mha_cli.layers.fast.kernels import kernel_attention, kernel_takes
 from mha_cli.layers.numerics import dot_products, masked_softmax, number_of_weights
 from mha_cli.system.working_memory import MOST_SCORES_AT_ONCE, QUERIES_OF_A_BLOCK
 
@@ -22,21 +23,31 @@ BLOCK_SEED_STEP = 1_000_003
 
 
 def attend_within_memory(
-    layer: Any, q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any, dropout: float = 0.0, scaled: bool | None = None
+    layer: Any,
+    q_BHLK: Any,
+    k_BHMK: Any,
+    v_BHMV: Any,
+    mask_BHLM: Any,
+    dropout: float = 0.0,
+    scaled: bool | None = None,
+    causal: bool = False,
 ) -> Any:
-    """The mixed values of an attention layer, block by block if it asks for that, or beyond ``MOST_SCORES_AT_ONCE`` weights.
+    """The mixed values of an attention layer: by a kernel, or block by block if it asks for that or beyond ``MOST_SCORES_AT_ONCE`` weights.
 
     Args:
         layer: ``MultiHeadAttention`` with dot products.
         scaled: whether dot products are multiplied by 1/√d_k; None for the setting of the layer.
+        causal: whether the mask is ``look_ahead_mask`` alone.
     """
+    scale = layer.use_scale if scaled is None else scaled
+    if layer.implementation == "auto" and not dropout and kernel_takes(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, causal):
+        return kernel_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, causal, scale)
 
     def at_once() -> Any:
-        return layer.attend(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, scaled)[0]
+        return layer.attend(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, scale)[0]
 
     def by_blocks() -> Any:
         seed = layer.seed_generator.next() if dropout else None
-        scale = layer.use_scale if scaled is None else scaled
         return blockwise_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, seed, scaled=scale)
 
     too_many = layer.implementation == "blockwise" or number_of_weights(q_BHLK, k_BHMK) > MOST_SCORES_AT_ONCE
