@@ -13,38 +13,18 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import harness
 import plots
 import tables
+from texts import jobs
 
 PEERS = {"fasttext": "fastText, bigrams", "tfidf": "TF-IDF, 1–2-grams", "nbsvm": "NB-SVM, 1–3-grams"}
 """Names on the command line of `text_peers.py`, and in tables."""
 
-SEEDED_PEERS = ("fasttext",)
-"""Peers whose result depends on chance; the others run once."""
-
 RECIPES = ("imdb-fast", "imdb", "imdb-semi", "imdb-encoder", "imdb-encoder-semi")
-
-
-def default_systems() -> list[str]:
-    """The peers, and those of our recipes that there are."""
-    paths = [Path("configs", f"{name}.yaml") for name in RECIPES]
-    return [*PEERS, *(str(path) for path in paths if (harness.ROOT / path).exists())]
-
-
-def jobs(systems: Sequence[str], seeds: Sequence[int]) -> list[tuple[str, int | None]]:
-    """The runs, seed by seed, so that a disturbed hour does not hit one system alone."""
-    by_chance = [(system, seed) for seed in seeds for system in systems if system not in PEERS or system in SEEDED_PEERS]
-    return [*((system, None) for system in systems if system in PEERS and system not in SEEDED_PEERS), *by_chance]
-
-
-def system_name(system: str) -> str:
-    """The name of a peer or of a recipe in tables."""
-    return PEERS.get(system) or f"mha {Path(system).stem}"
 
 
 def score_peer(peer: str, seed: int | None, num_texts: int | None) -> dict[str, Any]:
@@ -80,7 +60,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep our run directories here")
     parser.add_argument("--reviews", type=int, help="a try-out on so many reviews of each split, one epoch; needs --results")
     arguments = parser.parse_args()
-    systems = arguments.systems or default_systems()
+    systems = arguments.systems or [*PEERS, *(f"configs/{name}.yaml" for name in RECIPES)]
     for system in systems:
         if system not in PEERS and not Path(system).exists() and not (harness.ROOT / system).exists():
             parser.error(f"{system} is neither a recipe nor one of {', '.join(PEERS)}")
@@ -89,7 +69,7 @@ def main() -> None:
     path = arguments.results / "accuracy.json"
     with tempfile.TemporaryDirectory() as scratch:
         for system, seed in jobs(systems, arguments.seeds):
-            name, busy = system_name(system), harness.busy_share()
+            name, busy = PEERS.get(system) or f"mha {Path(system).stem}", harness.busy_share()
             if system in PEERS:
                 figures = score_peer(system, seed, arguments.reviews)
             else:

@@ -183,12 +183,7 @@ def measure(num_texts: int, rounds: int, seed: int) -> dict[str, Any]:
 def main() -> None:
     """Measure all candidates, or be the process of one."""
     parser = harness.parser(__doc__)
-    parser.add_argument(
-        "--reviews",
-        type=int,
-        default=1600,
-        help="training reviews, drawn at random (1600, which are sorted by length together as in a training)",
-    )
+    parser.add_argument("--reviews", type=int, default=1600, help="drawn at random (1600, as many as a training sorts by length together)")
     parser.add_argument("--rounds", type=int, default=3, help="times that every candidate runs, besides a first that does not count (3)")
     parser.add_argument("--seed", type=int, default=0, help="of the sample (0)")
     parser.add_argument("--candidate", choices=candidates(), help="be the process of one candidate, on --sample")

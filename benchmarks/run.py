@@ -15,35 +15,24 @@ from pathlib import Path
 import harness
 
 SCRIPTS = {
-    "attention": ("attention.py",),
-    "attention-memory": ("attention.py", "--memory", "8192"),
-    "book": ("book.py",),
-    "accuracy": ("accuracy.py",),
-    "predict": ("predict.py",),
-    "predict-book": ("predict.py", "--book", "--reviews", "4000"),
-    "batch": ("batch.py",),
-    "serve": ("serve.py",),
-    "stream-memory": ("stream_memory.py",),
-    "memory": ("memory.py",),
+    "attention": ("attention.py", "--longest 64 --repetitions 1"),
+    "attention-memory": ("attention.py --memory 8192", "--memory 256"),
+    "book": ("book.py", "--reviews 32 --rounds 1"),
+    "accuracy": ("accuracy.py", "--reviews 200 --seeds 0"),
+    "predict": ("predict.py", "--reviews 200 --rounds 1"),
+    "predict-book": ("predict.py --book --reviews 4000", "--reviews 32 --rounds 1"),
+    "batch": ("batch.py", "--reviews 200 --rounds 1"),
+    "serve": ("serve.py", "--reviews 100 --rounds 1"),
+    "stream-memory": ("stream_memory.py", "--lines 2000"),
+    "memory": ("memory.py", "--reviews 200 400"),
 }
-TRY_OUTS = {
-    "attention": ("attention.py", "--longest", "64", "--repetitions", "1"),
-    "attention-memory": ("attention.py", "--memory", "256"),
-    "book": ("book.py", "--reviews", "32", "--rounds", "1"),
-    "accuracy": ("accuracy.py", "--reviews", "200", "--seeds", "0"),
-    "predict": ("predict.py", "--reviews", "200", "--rounds", "1"),
-    "predict-book": ("predict.py", "--book", "--reviews", "32", "--rounds", "1"),
-    "memory": ("memory.py", "--reviews", "200", "400"),
-    "serve": ("serve.py", "--reviews", "100", "--rounds", "1"),
-    "batch": ("batch.py", "--reviews", "200", "--rounds", "1"),
-    "stream-memory": ("stream_memory.py", "--lines", "2000"),
-}
+"""The script of each benchmark with its arguments, and further ones that make it a try-out."""
 
 
-def run(name: str, arguments: tuple[str, ...]) -> None:
+def run(name: str, line: str) -> None:
     """Run one benchmark; it prints its own table."""
-    print(f"== {name}: python benchmarks/{' '.join(arguments)}", flush=True)
-    script, *rest = arguments
+    print(f"== {name}: python benchmarks/{line}", flush=True)
+    script, *rest = line.split()
     subprocess.run(harness.script_command(Path(__file__).with_name(script), *rest), check=True, env=harness.environment())
 
 
@@ -56,14 +45,12 @@ def main() -> None:
     names = arguments.names or list(SCRIPTS)
     if unknown := [name for name in names if name not in SCRIPTS]:
         parser.error(f"no benchmark {unknown[0]}; choose from {', '.join(SCRIPTS)}")
-    if arguments.try_out:
-        with tempfile.TemporaryDirectory() as folder:
-            for name in names:
-                run(name, (*TRY_OUTS[name], "--results", folder))
-        return
-    for name in names:
-        run(name, SCRIPTS[name])
-    run("README", ("readme_table.py",))
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names:
+            line, less = SCRIPTS[name]
+            run(name, f"{line} {less} --results {folder}" if arguments.try_out else line)
+    if not arguments.try_out:
+        run("README", "readme_table.py")
 
 
 if __name__ == "__main__":

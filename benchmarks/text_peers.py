@@ -12,7 +12,7 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -62,23 +62,14 @@ class FastText:
         return np.array([int(first.removeprefix("__label__")) for (first,) in names])
 
 
-class TfIdf:
+def tf_idf(seed: int) -> Peer:
     """Logistic regression on TF-IDF of all words and bigrams, term frequencies on a log scale."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
 
-    def __init__(self, seed: int) -> None:
-        from sklearn.feature_extraction.text import TfidfVectorizer
-        from sklearn.linear_model import LogisticRegression
-
-        self.vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, dtype=np.float32, **BY_SPACES)
-        self.model = LogisticRegression(C=30.0, solver="liblinear", dual=True, max_iter=1000, random_state=seed)
-
-    def fit(self, texts: Sequence[str], labels: Labels) -> None:
-        """Learn from texts."""
-        self.model.fit(self.vectorizer.fit_transform(texts), labels)
-
-    def predict(self, texts: Sequence[str]) -> Labels:
-        """The class of every text."""
-        return self.model.predict(self.vectorizer.transform(texts))
+    vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, dtype=np.float32, **BY_SPACES)
+    return make_pipeline(vectorizer, LogisticRegression(C=30.0, solver="liblinear", dual=True, max_iter=1000, random_state=seed))
 
 
 class NbSvm:
@@ -131,7 +122,7 @@ def _weighted(occurs: Any, log_ratios: npt.NDArray[np.float64]) -> Any:
 
 
 BY_SPACES: dict[str, Any] = {"tokenizer": str.split, "token_pattern": None, "lowercase": False}
-PEERS: dict[str, type[Any]] = {"fasttext": FastText, "tfidf": TfIdf, "nbsvm": NbSvm}
+PEERS: dict[str, Callable[[int], Peer]] = {"fasttext": FastText, "tfidf": tf_idf, "nbsvm": NbSvm}
 """Every peer by its name on the command line."""
 
 

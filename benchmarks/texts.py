@@ -41,8 +41,8 @@ SYSTEMS = {
 """Names on the command line of `file_peers.py`, and in tables; the family of a peer stands before the comma."""
 
 ENCODERS = ("frozen", "fine-tuned")  # peers that read the encoder in the folder that the environment names (``MHA_MINILM``)
-SEEDED = ("fine-tuned", "fasttext-5", "fasttext-25")
-"""Peers whose result depends on chance; the others run once."""
+ONCE = ("svm-words", "svm-characters", "svm-both", "tfidf", "nbsvm", "frozen")
+"""Peers that run once: their result does not depend on chance."""
 
 RESULTS = {"test": "texts.json", "held-out": "texts-held-out.json", "few": "few-labels.json"}
 
@@ -111,9 +111,8 @@ def score_recipe(recipe: Path, train: Path, test: Path, seed: int) -> dict[str, 
 
 def jobs(systems: Sequence[str | Path], seeds: Sequence[int], is_drawn: bool = False) -> list[tuple[str | Path, int | None]]:
     """The runs on a set, seed by seed; systems that do not depend on chance run once, unless the texts are drawn by the seed."""
-    seeded = [system for system in systems if is_drawn or isinstance(system, Path) or system in SEEDED]
-    once = [(system, None) for system in systems if system not in seeded]
-    return [*once, *((system, seed) for seed in seeds for system in seeded)]
+    seeded = [system for system in systems if is_drawn or system not in ONCE]
+    return [*((system, None) for system in systems if system not in seeded), *((system, seed) for seed in seeds for system in seeded)]
 
 
 def without_outdated(path: Path, settings: Mapping[str, Any], made_of: str) -> list[harness.Record]:
