@@ -10,11 +10,11 @@ from mha_cli.version import __version__
 
 if TYPE_CHECKING:
     from mha_cli.errors import MhaError
-    from mha_cli.python.api import evaluate, load, train
+    from mha_cli.python.api import evaluate, load, next_texts, train
     from mha_cli.python.estimator import MHAClassifier
     from mha_cli.runtime.classifier import Classifier, Prediction
 
-__all__ = ["Classifier", "MHAClassifier", "MhaError", "Prediction", "__version__", "evaluate", "load", "train"]
+__all__ = ["Classifier", "MHAClassifier", "MhaError", "Prediction", "__version__", "evaluate", "load", "next_texts", "train"]
 
 _MODULES = {
     "Classifier": "runtime.classifier",
@@ -23,6 +23,7 @@ _MODULES = {
     "Prediction": "runtime.classifier",
     "evaluate": "python.api",
     "load": "python.api",
+    "next_texts": "python.api",
     "train": "python.api",
 }
 

@@ -87,6 +87,7 @@ def test_completion_needs_no_arithmetic(line: str, tmp_path: Path) -> None:
         ("doctor a.keras", "numpy", HEAVY | SERVING),
         ("init reviews.csv", "numpy", HEAVY),
         ("data reviews.csv", "numpy", HEAVY),
+        ("data unknown.csv --next 1 -c a.keras", "numpy", HEAVY),
         pytest.param(
             "data reviews.csv --label-issues 1", "sklearn", TENSORFLOW | {"h5py"}, marks=pytest.mark.process
         ),  # as slow as evaluate

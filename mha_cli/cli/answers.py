@@ -76,7 +76,7 @@ def terminal_line(choice: Choice, styles: bool, encoding: str, _number: int, rec
     columns = _class_columns(choice, prediction)
     if not columns[0]:
         columns[:2] = "unsure" if prediction.labels is None else "none", f"{prediction.probability:.4f}"  # no class is probable enough
-    columns += [printable(_as_text(value), MAX_FIELD_CHARACTERS) for value in record.fields]
+    columns += [printable(as_text(value), MAX_FIELD_CHARACTERS) for value in record.fields]
     notes = ["no words"] * prediction.empty + ["no known word"] * prediction.all_unknown
     if prediction.truncated:
         notes.append(f"{prediction.num_read:,} of {prediction.num_tokens:,} tokens read")
@@ -135,7 +135,7 @@ def table_row(choice: Choice, record: Record, prediction: Prediction) -> list[st
     else:
         cells = _class_cells(choice, prediction)
     values = [round(cell, 6) if isinstance(cell, float) else cell for cell in cells]
-    fields = [None if value is None else without_surrogates(_as_text(value)) for value in record.fields]
+    fields = [None if value is None else without_surrogates(as_text(value)) for value in record.fields]
     return [*values, prediction.flags, *fields]
 
 
@@ -191,7 +191,7 @@ def styles_wanted() -> bool:
 
 def tab_cell(value: object) -> str:
     r"""A value in one column of one line: backslashes and control characters are escaped, ``\t``, ``\n``, ``\x1b``."""
-    return _ESCAPED.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), _as_text(value))
+    return _ESCAPED.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), as_text(value))
 
 
 def _class_columns(choice: Choice, prediction: Prediction) -> list[str]:
@@ -209,7 +209,8 @@ def _class_cells(choice: Choice, prediction: Prediction) -> list[str | float | N
     return cells + [None] * (2 * num_pairs - len(cells))
 
 
-def _as_text(value: object) -> str:
+def as_text(value: object) -> str:
+    """A value of a record in a cell: a string itself, None nothing, anything else as JSON."""
     if isinstance(value, str):
         return value
     return "" if value is None else plain_json(value)

@@ -17,7 +17,7 @@ from mha_cli.errors import MhaError
 
 COMMANDS = {
     "init": "Describe labelled texts, and write a config to train on them.",
-    "data": "Look at labelled texts: counts, lengths, repeats, unknown words; or list the labels that may be wrong.",
+    "data": "Look at texts: counts, lengths, repeats, unknown words; or find labels that may be wrong, or texts to label next.",
     "train": "Train a classifier from a YAML config; the best epoch on validation is kept.",
     "tune": "Search for better settings by short trainings on part of the texts, then train with the best.",
     "evaluate": "Score a checkpoint on labelled texts, and find thresholds below which it withholds answers.",

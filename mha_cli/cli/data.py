@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.console import Console
@@ -29,28 +30,45 @@ if TYPE_CHECKING:
 EXAMPLES = """mha data reviews.csv
 mha data text --set data.train=reviews.csv --set data.test=more.csv \\
     --set data.label_column=stars
-mha data reviews.csv --label-issues 20 > label_issues.tsv"""
+mha data reviews.csv --label-issues 20 > label_issues.tsv
+mha data new.csv --next 50 -c runs/reviews -o next.csv"""
 
 BAR_WIDTH, SHOWN_CHARACTERS = 20, 100  # characters of the longest bar, and of a text
 
 
 def data(
     files: Annotated[
-        list[str], Argument(metavar="CONFIG|FILE", help="A recipe, a YAML file or a run directory; or labelled texts, as for `mha init`.")
+        list[str], Argument(metavar="CONFIG|FILE", help="A recipe, a YAML file or a run directory; or texts, as for `mha init`.")
     ],
     label_issues: Annotated[
         int | None,
         Option("--label-issues", min=1, metavar="N", help="List the N training labels that a model of the other texts contradicts most."),
+    ] = None,
+    number: Annotated[
+        int | None,
+        Option("--next", min=1, max=500, metavar="N", help="Choose the N texts whose labels would teach most; FILE has none."),
+    ] = None,
+    checkpoint: options.CheckpointOption = None,
+    output: Annotated[
+        Path | None, options.output_option("With --next: file to write, .csv or .jsonl.", "standard output, as CSV", "FILE")
     ] = None,
     overrides: options.SetOption = None,
     *,
     reading: options.LabelledFileOptions,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Look at labelled texts: counts, lengths, repeats, unknown words; or list the labels that may be wrong.
+    """Look at texts: counts, lengths, repeats, unknown words; or find labels that may be wrong, or texts to label next.
 
     With --label-issues a line is a location, the label, its probability, the likelier label, its probability, and the text.
+
+    With --next a row has all columns of a text, and an empty one for its label.
     """
+    if number is not None:
+        from mha_cli.cli.next_texts import write_next_texts
+
+        options.exclusive("data", next=number, **{"label-issues": label_issues}, set=overrides)
+        return write_next_texts(files, number, checkpoint, reading, output, as_json)
+    options.goes_with("--next", checkpoint=checkpoint, output=output)
     config, layout = _config_of(files, reading, overrides or [])
     with status("reading") as callbacks:
         if label_issues is None:

@@ -1,11 +1,11 @@
-"""``load``, ``train`` and ``evaluate``: the commands of these names, for texts in memory."""
+"""``load``, ``train``, ``evaluate`` and ``next_texts``: the commands of these names, for texts in memory."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,8 @@ from mha_cli.checkpoint.runs import choose_checkpoint, run_directory
 from mha_cli.config.loading import config_from_dict, section_of
 from mha_cli.config.recipes import find_config
 from mha_cli.config.yaml_file import read_yaml
-from mha_cli.data.in_memory import MemoryTexts
+from mha_cli.data.in_memory import MemoryTexts, texts_in
+from mha_cli.records.record import Record
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.system.callbacks import SILENT, Callbacks
 
@@ -90,6 +91,21 @@ def evaluate(model: Classifier, texts: Sequence[str], labels: Sequence[object]) 
 
     labelled = LabelledTexts(given.name, "memory", encoded)
     return (evaluate_labels if model.checkpoint.config.is_multi_label else score)(model.checkpoint, labelled)
+
+
+def next_texts(model: Classifier, texts: Sequence[str], number: int, known: Iterable[str] = ()) -> list[int]:
+    """The numbers, from 0, of the texts whose labels would teach a classifier most, the most useful first, as `mha data` chooses them.
+
+    Args:
+        number: texts to choose, if there are so many.
+        known: texts that have a label already, which are not chosen.
+    """
+    from mha_cli.analysis.next_texts import NextTexts, same_text
+    from mha_cli.runtime.stream import Answering
+
+    chosen = NextTexts(model, number, {*map(same_text, known)})
+    Answering(model).run((Record(text, b"", line=row) for row, text in enumerate(texts_in(texts))), chosen.add)
+    return [record.line for record in chosen.chosen()]
 
 
 def given_config(config: str | os.PathLike[str] | Mapping[str, Any], settings: Mapping[str, Any]) -> Config:

@@ -1,0 +1,90 @@
+"""Texts to label next: those that a model is least certain of, and that stand for many of them.
+
+Source: Wei, Iyer and Bilmes 2015, "Submodularity in Data Subset Selection and Active Learning", section 5: of the most uncertain texts, a
+part whose nearest neighbours they are (facility location, greedily). The margin: Scheffer, Decomain and Wrobel 2001, "Active Hidden Markov
+Models for Information Extraction".
+
+Axes: K candidates, F features, C classes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Sequence
+from itertools import chain
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+
+from mha_cli.records.record import Record
+from mha_cli.runtime.classifier import Classifier
+from mha_cli.runtime.stream import Answer
+
+CANDIDATES = 10  # candidates per text that is asked for
+BUCKETS = 1024  # features of a text's words, which are hashed
+
+Floats = npt.NDArray[np.float32]
+
+
+class NextTexts:
+    """Takes the answers to any number of texts, and keeps the candidates alone.
+
+    Args:
+        classifier: classifier that answers.
+        number: texts to choose.
+        known: ``same_text`` of the texts that have a label already.
+    """
+
+    def __init__(self, classifier: Classifier, number: int, known: Container[int]) -> None:
+        self._checkpoint, self._tokenize, self._number, self._known = classifier.checkpoint, classifier.encoder.tokenize, number, known
+        self._candidates: dict[int, tuple[float, Record]] = {}  # margin and record of each, by ``same_text``
+
+    def add(self, answers: Iterable[Answer]) -> None:
+        """Take further answers. Texts without a word, known ones and repeated ones are left out."""
+        for record, prediction in answers:
+            key = same_text(record.text)
+            if not (prediction.empty or key in self._known):
+                probabilities_C = np.fromiter(prediction.probabilities.values(), np.float32)
+                thresholds_C = None if prediction.labels is None else self._checkpoint.label_thresholds
+                self._candidates.setdefault(key, (margin(probabilities_C, thresholds_C), record))
+        by_margin = sorted(self._candidates.items(), key=lambda item: item[1][0])
+        self._candidates = dict(by_margin[: CANDIDATES * self._number])
+
+    def chosen(self) -> list[Record]:
+        """The texts whose labels would teach most, the most useful first."""
+        margins, records = [margin for margin, _ in self._candidates.values()], [record for _, record in self._candidates.values()]
+        features_KF = features_of([self._tokenize(record.text) for record in records])
+        return [records[row] for row in representatives(features_KF, 1.0 - np.array(margins, np.float32), self._number)]
+
+
+def same_text(text: str) -> int:
+    """A number that two texts share if they differ in white space alone."""
+    return hash(" ".join(text.split()))
+
+
+def margin(probabilities_C: Floats, thresholds_C: Floats | None = None) -> float:
+    """The likeliest class's probability minus the second one's; with thresholds, the distance of the label nearest to its own."""
+    return float(np.ptp(np.partition(probabilities_C, -2)[-2:]) if thresholds_C is None else np.abs(probabilities_C - thresholds_C).min())
+
+
+def features_of(words: Sequence[Sequence[str]]) -> Floats:
+    """The distinct words of each text by their inverse document frequency, hashed, with norm 1, (K, F)."""
+    distinct = [dict.fromkeys(own) for own in words]
+    frequency = Counter(chain.from_iterable(distinct))
+    features_KF = np.zeros((len(words), BUCKETS), np.float32)
+    for row_F, own in zip(features_KF, distinct, strict=True):
+        for word in own:
+            row_F[crc32(word.encode("utf-8", "surrogatepass")) % BUCKETS] += np.log((1 + len(words)) / frequency[word])
+    return features_KF / np.linalg.norm(features_KF, axis=1, keepdims=True)
+
+
+def representatives(features_KF: Floats, weights_K: Floats, number: int) -> list[int]:
+    """Rows R that make Σ_k weight_k max_r∈R cos(k, r) large, the largest gain first."""
+    cosines_KK, nearest_K, rows = features_KF @ features_KF.T, np.zeros(len(features_KF), np.float32), list[int]()
+    for _ in range(min(number, len(features_KF))):
+        gains_K = np.maximum(cosines_KK - nearest_K, 0.0) @ weights_K
+        gains_K[rows] = -1.0
+        rows.append(int(gains_K.argmax()))
+        nearest_K = np.maximum(nearest_K, cosines_KK[rows[-1]])
+    return rows

@@ -1,0 +1,75 @@
+"""Of `mha data`: the texts to label next, in a table with an empty column for their labels."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mha_cli.checkpoint.runs import is_own
+from mha_cli.cli.inputs import load_checkpoint, standard_input
+from mha_cli.cli.options import LabelledFileOptions
+from mha_cli.cli.output import answer_form, opened_output
+from mha_cli.cli.terminal import counter
+from mha_cli.config.settings import FilesData
+from mha_cli.data.sources import open_source
+from mha_cli.errors import MhaError, plural, printable, shown_path
+from mha_cli.records.objects import plain_json, without_surrogates
+from mha_cli.records.record import ALL, is_number
+from mha_cli.runtime.inputs import read_inputs
+from mha_cli.system.processor import prepare_to_compute
+
+if TYPE_CHECKING:
+    from mha_cli.runtime.stream import Answer
+
+
+def write_next_texts(
+    files: Sequence[str], number: int, checkpoint: Path | None, reading: LabelledFileOptions, output: Path | None, as_json: bool
+) -> None:
+    """Write the texts whose labels would teach most, with all their columns. A text alone gets the name of its column in training."""
+    form = answer_form(output, as_json)
+    if output is not None and form not in ("csv", "jsonl"):
+        raise MhaError(f"--output {shown_path(output)}: neither a .csv nor a .jsonl file", "name one, which mha train can read")
+    prepare_to_compute()
+    from mha_cli.analysis.next_texts import NextTexts, same_text
+    from mha_cli.cli.answers import as_text, csv_row
+    from mha_cli.runtime.classifier import Classifier
+    from mha_cli.runtime.engine import Engine
+    from mha_cli.runtime.stream import Answering, usual_workers
+
+    model, path = load_checkpoint(checkpoint)
+    data, known = model.config.data, set[int]()
+    if isinstance(data, FilesData) and is_own(path, model.config):
+        source = open_source(data)
+        known = {same_text(one.text) for split in source.splits for one in source.read(split)}
+    classifier = Classifier(model, Engine(model, "auto"))
+    next_texts, answering = NextTexts(classifier, number, known), Answering(classifier, usual_workers())
+    columns, warnings = (reading.text_column, [ALL], model.text_column), list[str]()
+    records = read_inputs(files, None, *columns, standard_input(), reading.dialect, warnings.append, answering.on_wait)
+    with opened_output(output) as file, counter(shown=True) as count:
+
+        def add(answers: list[Answer]) -> None:
+            next_texts.add(answers)
+            count(len(answers))
+
+        answering.run(records, add)
+        if not (chosen := next_texts.chosen()):
+            raise MhaError(
+                f"{printable(' '.join(files), 200)}: each text is in the run's files or has no words", "give texts without labels"
+            )
+        label = reading.label_column or getattr(data, "label_column", None) or "label"
+        found: list[dict[str, Any]] = [dict(*record.fields) for record in chosen]
+        rows = [
+            (one if len(one) > 1 else {model.text_column: record.text}) | {label: ""} for one, record in zip(found, chosen, strict=True)
+        ]
+        if form == "jsonl":
+            lines = [plain_json(row).encode() + b"\n" for row in rows]
+        else:
+            names = list(dict.fromkeys(chain.from_iterable(rows)))
+            lines = [] if all(map(is_number, names)) else [csv_row([*map(without_surrogates, names)])]
+            lines += [csv_row([without_surrogates(as_text(row.get(name))) for name in names]) for row in rows]
+        file.write(b"".join(lines))
+    for remark in (*warnings, f"{plural(len(rows), 'text')}, the most useful first; write the labels into the column {printable(label)}"):
+        print(remark, file=sys.stderr)

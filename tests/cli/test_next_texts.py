@@ -1,0 +1,95 @@
+"""`mha data` with --next: from texts without labels to a table that is ready for them."""
+
+import csv
+import dataclasses
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+import mha_cli
+from mha_cli.checkpoint.file import write_checkpoint
+from mha_cli.checkpoint.runs import CHECKPOINT, CONFIG
+from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml
+from tests.checkpoints import WORDS, small_checkpoint
+from tests.cli.command import Mha, refusal
+
+KNOWN = ["the film was superb", "a dreadful film", "not superb"]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run with random weights on a file with columns of its own; its names of columns stand in the config."""
+    with (tmp_path / "labelled.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("what", "verdict"), *((text, "pos") for text in KNOWN)])
+    checkpoint = small_checkpoint()
+    data = {"source": "files", "train": "labelled.csv", "text_column": "what", "label_column": "verdict"}
+    checkpoint = dataclasses.replace(checkpoint, config=config_from_dict(config_to_dict(checkpoint.config) | {"data": data}, "test"))
+    (tmp_path / "run").mkdir()
+    write_checkpoint(tmp_path / "run" / CHECKPOINT, checkpoint)
+    (tmp_path / "run" / CONFIG).write_text(config_to_yaml(checkpoint.config))
+    return tmp_path / "run"
+
+
+def new_texts(number: int) -> list[str]:
+    rng = random.Random(0)
+    return sorted({" ".join(rng.choices(WORDS, k=rng.randrange(2, 9))) for _ in range(number)} - {*KNOWN})
+
+
+def test_the_most_uncertain_new_texts_come_with_their_columns(tmp_path: Path, run: Path, mha: Mha) -> None:
+    texts = new_texts(200)
+    given = [*texts, *KNOWN, texts[0], f" {KNOWN[0]}\n", "", "  "]
+    with (tmp_path / "new.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("id", "what", "by"), *((f"n{row}", text, "Zoë, A.") for row, text in enumerate(given))])
+    result = mha("data", "new.csv", "--next", "7", "-c", "run", "-o", "next.csv")
+    told = "7 texts, the most useful first; write the labels into the column verdict\n"
+    assert (result.code, result.stdout, result.stderr) == (0, "", told)
+    with (tmp_path / "next.csv").open(newline="") as file:
+        header, *rows = csv.reader(file)
+    assert header == ["id", "what", "by", "verdict"]
+    assert len({row[1] for row in rows} & {*texts}) == 7
+    assert all((given[int(row[0][1:])], row[2], row[3]) == (row[1], "Zoë, A.", "") for row in rows)
+    model = mha_cli.load(run)
+    probabilities = sorted(one.probability for one in model.predict(texts))
+    assert max(one.probability for one in model.predict([row[1] for row in rows])) <= probabilities[69]
+    assert [texts[row] for row in mha_cli.next_texts(model, texts, 7)] == [row[1] for row in rows]
+
+    all_of_them = mha("data", "new.csv", "--next", "500", "-c", "run")
+    assert len(list(csv.reader(all_of_them.lines))) == 1 + len(texts)
+    assert mha_cli.next_texts(model, KNOWN, 2, known=KNOWN[1:]) == [0]
+
+
+def test_other_formats(tmp_path: Path, run: Path, mha: Mha) -> None:
+    """A text alone gets the name of the column in training; a label that is there already is emptied."""
+    lines = [json.dumps({"id": 1, "what": "a film", "verdict": "bad", "more": {"a": None}}), json.dumps({"what": "it's dreadful"})]
+    (tmp_path / "new.jsonl").write_text("\n".join(lines))
+    found = [json.loads(line) for line in mha("data", "new.jsonl", "--next", "2", "-c", "run", "--json").lines]
+    expected = [{"id": 1, "what": "a film", "verdict": "", "more": {"a": None}}, {"what": "it's dreadful", "verdict": ""}]
+    assert sorted(found, key=len) == sorted(expected, key=len)
+    rows = list(csv.reader(mha("data", "new.jsonl", "--next", "2", "-c", "run").lines))
+    assert rows[0] in (["id", "what", "verdict", "more"], ["what", "verdict", "id", "more"])
+    assert sorted(map(sorted, rows[1:])) == [["", "", "", "it's dreadful"], ["", "1", "a film", '{"a": null}']]
+    piped = mha("data", "-", "--next", "2", "-c", "run", stdin=b"a film\n\nit's dreadful\n")
+    assert sorted(piped.lines) == ["a film,\r", "it's dreadful,\r", "what,verdict\r"]
+    (tmp_path / "bare.csv").write_text("7,a film\n8,not superb .\n")
+    numbered = mha("data", "bare.csv", "--next", "2", "-c", "run", "--text-column", "2", "--label-column", "3")
+    assert sorted(numbered.lines) == ["7,a film,\r", "8,not superb .,\r"]
+
+
+def test_a_checkpoint_without_its_run_knows_no_texts(tmp_path: Path, run: Path, mha: Mha) -> None:
+    (tmp_path / "new.txt").write_text(f"{KNOWN[0]}\n")
+    (run / CONFIG).unlink()
+    assert mha("data", "new.txt", "--next", "1", "-c", "run").lines == ["what,verdict\r", f"{KNOWN[0]},\r"]
+
+
+def test_refusals(tmp_path: Path, run: Path, mha: Mha) -> None:
+    (tmp_path / "new.txt").write_text(f"{KNOWN[0]}\n\n")
+    new = ("data", "new.txt", "--next", "1", "-c", "run")
+    nothing = "new.txt: each text is in the run's files or has no words; give texts without labels"
+    assert refusal(mha(*new)) == nothing
+    for other in (("--set", "seed=1"), ("--label-issues", "1")):
+        assert refusal(mha(*new, *other)) == "data takes either --next or --label-issues or --set, not both; leave one of them out"
+    assert refusal(mha("data", "labelled.csv", "-o", "a.csv")) == "--output goes with --next; leave it out"
+    named = "--output a.tsv: neither a .csv nor a .jsonl file; name one, which mha train can read"
+    assert refusal(mha(*new, "-o", "a.tsv")) == named
