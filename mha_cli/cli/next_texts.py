@@ -17,6 +17,7 @@ from mha_cli.config.settings import FilesData
 from mha_cli.data.sources import open_source
 from mha_cli.errors import MhaError, plural, printable, shown_path
 from mha_cli.records.objects import plain_json, without_surrogates
+from mha_cli.records.reader import shown_warnings
 from mha_cli.records.record import ALL, is_number
 from mha_cli.runtime.inputs import read_inputs
 from mha_cli.system.processor import prepare_to_compute
@@ -56,14 +57,11 @@ def write_next_texts(
 
         answering.run(records, add)
         if not (chosen := next_texts.chosen()):
-            raise MhaError(
-                f"{printable(' '.join(files), 200)}: each text is in the run's files or has no words", "give texts without labels"
-            )
+            given = printable(" ".join(files), 200)
+            raise MhaError(f"{given}: each text is in the run's files or has no words", "give texts without labels")
         label = reading.label_column or getattr(data, "label_column", None) or "label"
-        found: list[dict[str, Any]] = [dict(*record.fields) for record in chosen]
-        rows = [
-            (one if len(one) > 1 else {model.text_column: record.text}) | {label: ""} for one, record in zip(found, chosen, strict=True)
-        ]
+        columns_of: list[tuple[str, Any]] = [(record.text, record.fields[0]) for record in chosen]
+        rows = [(found if len(found) > 1 else {model.text_column: text}) | {label: ""} for text, found in columns_of]
         if form == "jsonl":
             lines = [plain_json(row).encode() + b"\n" for row in rows]
         else:
@@ -71,5 +69,5 @@ def write_next_texts(
             lines = [] if all(map(is_number, names)) else [csv_row([*map(without_surrogates, names)])]
             lines += [csv_row([without_surrogates(as_text(row.get(name))) for name in names]) for row in rows]
         file.write(b"".join(lines))
-    for remark in (*warnings, f"{plural(len(rows), 'text')}, the most useful first; write the labels into the column {printable(label)}"):
-        print(remark, file=sys.stderr)
+    chosen_texts = f"{plural(len(rows), 'text')}, the most useful first"
+    print(*shown_warnings(warnings), f"{chosen_texts}; write the labels into the column {printable(label)}", sep="\n", file=sys.stderr)
