@@ -30,8 +30,7 @@ RECIPES = ("imdb-fast", "imdb", "imdb-semi", "imdb-encoder", "imdb-encoder-semi"
 def score_peer(peer: str, seed: int | None, num_texts: int | None) -> dict[str, Any]:
     """Figures of a peer, trained and scored in a process of its own."""
     splits = [] if num_texts is None else ["--train-split", f"train[:{num_texts}]", "--test-split", f"test[:{num_texts}]"]
-    script = harness.script_command(Path(__file__).with_name("text_peers.py"), peer, "--seed", str(seed or 0), *splits)
-    done = harness.run_command(script)
+    done = harness.run_command(harness.script_command(Path(__file__).with_name("text_peers.py"), peer, "--seed", str(seed or 0), *splits))
     return json.loads(done.stdout.splitlines()[-1]) | {"peak_megabytes": done.peak_megabytes}
 
 

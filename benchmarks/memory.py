@@ -59,20 +59,15 @@ def imdb_reviews() -> Iterable[tuple[str, str]]:
     return ((review.text, review.label) for review in TfdsTexts(TfdsData(source="tfds")).read("train"))
 
 
-def train(num_texts: int) -> harness.Finished:
-    """`mha train` on so many reviews."""
-    with tempfile.TemporaryDirectory() as folder:
-        reviews, recipe = Path(folder) / "reviews.csv", harness.ROOT / "configs" / "sample.yaml"
-        # In a process of its own: what reads TFDS stays large.
-        harness.run_command([sys.executable, __file__, "--reviews", str(num_texts), "--write", str(reviews)])
-        return harness.train(recipe, Path(folder) / "run", [*SETTINGS, f"data.train={reviews}"])
-
-
 def measure(sizes: Sequence[int]) -> dict[str, dict[str, float]]:
-    """Peak memory and time for every number of reviews."""
+    """Peak memory and time of `mha train` on every number of reviews."""
     figures: dict[str, dict[str, float]] = {"megabytes": {}, "seconds": {}}
     for num_texts in sizes:
-        done = train(num_texts)
+        with tempfile.TemporaryDirectory() as folder:
+            reviews, recipe = Path(folder) / "reviews.csv", harness.ROOT / "configs" / "sample.yaml"
+            # In a process of its own: what reads TFDS stays large.
+            harness.run_command([sys.executable, __file__, "--reviews", str(num_texts), "--write", str(reviews)])
+            done = harness.train(recipe, Path(folder) / "run", [*SETTINGS, f"data.train={reviews}"])
         figures["megabytes"][str(num_texts)], figures["seconds"][str(num_texts)] = done.peak_megabytes, done.seconds
         print(f"{num_texts:,} reviews: {done.peak_megabytes:,.0f} MB, {done.seconds:,.0f} s", file=sys.stderr)
     return figures

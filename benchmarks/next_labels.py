@@ -51,8 +51,8 @@ def main() -> None:
             sizes, means[system] = range(FIRST, MOST + 1, step), found.mean(axis=0)
             rows = zip(sizes, means[system], found.std(axis=0, ddof=1), strict=True)
             print(f"{name}, {system}, {', '.join(f'{size}: {mean:.1%} ± {spread:.1%}' for size, mean, spread in rows)}", flush=True)
-        goal, reached = means["random"][-1], np.maximum.accumulate(means["next"])
-        needed = np.interp(goal, reached, sizes, right=np.inf)
+        goal = means["random"][-1]
+        needed = np.interp(goal, np.maximum.accumulate(means["next"]), sizes, right=np.inf)
         print(f"{name}: {needed:.0f} labels chosen with --next give the {goal:.1%} of {MOST} at random", flush=True)
 
 

@@ -79,10 +79,7 @@ def copy_rows(path: Path, rows: set[int], part: Path) -> Path:
 
 def digest(paths: Iterable[Path]) -> str:
     """A short hash of files."""
-    found = hashlib.sha256()
-    for path in paths:
-        found.update(hashlib.sha256(path.read_bytes()).digest())
-    return found.hexdigest()[:16]
+    return hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in paths)).hexdigest()[:16]
 
 
 def sources(system: str | Path) -> list[Path]:
