@@ -17,19 +17,22 @@ WAYS_OUT = {"none": "training.class_weights=balanced gives rare classes more wei
 Floats = npt.NDArray[np.float32]
 
 
-def loss_weights(class_weights: Literal["none", "balanced"], targets: Floats) -> Floats:
-    """Weights of the texts' losses, (N,), with a mean of 1 where every class occurs; a part of the texts may lack one.
+def loss_weights(class_weights: Literal["none", "balanced"], targets: Floats, of_texts: Floats | None = None) -> Floats:
+    """Weights of the texts' losses, (N,): those of the texts times those of their classes; a part of the texts may lack a class.
 
     Balanced, all classes weigh the same: with n_c texts of class c, each of them counts N / (C · n_c), as in scikit-learn. A text with
     probabilities of several classes, a row of ``targets`` (N, C), has the mean of their weights, and adds these probabilities to n_c.
+    A text of weight 2, in ``of_texts`` (N,), counts as two.
     """
     num_texts, num_classes = targets.shape
+    weights = np.ones(num_texts, np.float32) if of_texts is None else of_texts
     if class_weights == "none":
-        return np.ones(num_texts, np.float32)
-    sizes = num_classes * targets.sum(axis=0, dtype=np.float64)
-    weights_of_classes = np.divide(num_texts, sizes, out=np.zeros(num_classes), where=sizes > 0)
-    weights: Floats = targets @ weights_of_classes.astype(np.float32)
-    return weights
+        return weights
+    sizes = num_classes * (targets if of_texts is None else targets * weights[:, None]).sum(axis=0, dtype=np.float64)
+    total = num_texts if of_texts is None else weights.sum(dtype=np.float64)
+    weights_of_classes = np.divide(total, sizes, out=np.zeros(num_classes), where=sizes > 0)
+    balanced: Floats = weights * (targets @ weights_of_classes.astype(np.float32))
+    return balanced
 
 
 def never_answered(class_weights: Literal["none", "balanced"], names: Sequence[str], labels: npt.NDArray[np.int32], answers: Any) -> str:

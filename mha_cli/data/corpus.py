@@ -46,6 +46,7 @@ class EncodedTexts:
         offsets: int64 (N + 1,); text i is ``tokens[offsets[i]:offsets[i + 1]]``.
         labels: class ids, (N,), or the classes that each text has, (N, C); see ``targets``.
         num_truncated: texts that were cut to length.
+        weights: how much each text counts in training, (N,); None for all alike.
         pieces: the same texts as a pretrained encoder reads them; None without one.
     """
 
@@ -54,6 +55,7 @@ class EncodedTexts:
     labels: Labels
     num_truncated: int
     pieces: EncodedTexts | None = None
+    weights: npt.NDArray[np.float32] | None = None
 
     def __len__(self) -> int:
         """Number of texts."""
@@ -63,6 +65,11 @@ class EncodedTexts:
     def lengths(self) -> npt.NDArray[np.int64]:
         """Tokens of each text, (N,)."""
         return np.diff(self.offsets)
+
+    @property
+    def weights_or_ones(self) -> npt.NDArray[np.float32]:
+        """How much each text counts in training, (N,)."""
+        return np.ones(len(self), np.float32) if self.weights is None else self.weights
 
     @property
     def words_alone(self) -> EncodedTexts:
@@ -107,9 +114,9 @@ class EncodedTexts:
         """Some of the texts; ``num_truncated`` is then an upper bound, since cut texts are not marked."""
         tokens = TokenStore(self.tokens[self.offsets[row] : self.offsets[row + 1]] for row in rows)
         offsets = np.concatenate([[0], np.cumsum(self.lengths[rows])])
-        return EncodedTexts(
-            tokens, offsets, self.labels[rows], self.num_truncated, None if self.pieces is None else self.pieces.subset(rows)
-        )
+        pieces = None if self.pieces is None else self.pieces.subset(rows)
+        weights = None if self.weights is None else self.weights[rows]
+        return EncodedTexts(tokens, offsets, self.labels[rows], self.num_truncated, pieces, weights)
 
     def random_part(self, most: int | None, rng: np.random.Generator) -> EncodedTexts:
         """``most`` of the texts, drawn at random, in their order; all of them for None or if there are no more."""
@@ -189,6 +196,7 @@ class Corpus:
         lengths: int64 (N,), tokens of each text.
         sizes: number of texts of each class, by its name.
         hashes: int64 (N,), the same for equal texts.
+        weights: how much each text counts, (N,); None if all count 1.
     """
 
     def __init__(
@@ -207,7 +215,7 @@ class Corpus:
         labels: dict[str | tuple[str, ...], int] = {}
         self._tokens = TokenStore()
         self._pieces = _PieceReader(pieces)
-        offsets, label_numbers, text_hashes = array("q", [0]), array("i"), array("q")
+        offsets, label_numbers, text_hashes, weights = array("q", [0]), array("i"), array("q"), array("f")
         self._names: list[list[str]] | None = [] if by_names else None
         self._spellings = Counter[tuple[str, str]]()
         for one in texts:
@@ -218,6 +226,7 @@ class Corpus:
             self._pieces.read(one.text)
             label_numbers.append(labels.setdefault(one.label, len(labels)))
             text_hashes.append(hash(one.text))
+            weights.append(one.weight)
             if one.spelling:
                 self._spellings[str(one.label), one.spelling] += 1
         if not label_numbers:
@@ -225,6 +234,7 @@ class Corpus:
         self._distinct = list(numbers)
         self._offsets, self.hashes = np.frombuffer(offsets, np.int64), np.frombuffer(text_hashes, np.int64)
         self.lengths = np.diff(self._offsets)
+        self.weights = None if set(weights) == {1.0} else np.array(weights, np.float32)
         self.class_names = class_names if class_names is not None else _in_order(names_in_labels(labels))
         self._label_numbers = np.array(label_numbers, np.int32)
         self.labels = numbers_of_labels(list(labels), self.class_names)[self._label_numbers]
@@ -322,7 +332,8 @@ class Corpus:
         final = TextPipeline(settings, vocabulary).tokens(self._distinct)
         encoded = _join((final[self._tokens_of(row)] for row in rows), self.labels[rows], settings)
         pieces = self._pieces.encoded(self.labels)
-        return encoded if pieces is None else replace(encoded, pieces=pieces.subset(rows))
+        weights = None if self.weights is None else self.weights[rows]
+        return replace(encoded, pieces=None if pieces is None else pieces.subset(rows), weights=weights)
 
     def words(self, row: int) -> list[str]:
         """The tokens of one text."""
@@ -391,6 +402,7 @@ def join_texts(first: EncodedTexts, second: EncodedTexts) -> EncodedTexts:
         np.concatenate([first.labels, second.labels]),
         first.num_truncated + second.num_truncated,
         None if first.pieces is None or second.pieces is None else join_texts(first.pieces, second.pieces),
+        None if first.weights is second.weights is None else np.concatenate([first.weights_or_ones, second.weights_or_ones]),
     )
 
 

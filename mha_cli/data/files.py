@@ -11,9 +11,10 @@ from itertools import chain, compress
 from typing import TYPE_CHECKING
 
 from mha_cli.config.settings import FilesData
-from mha_cli.data.labelled_text import LabelledText, TextSource
+from mha_cli.data.labelled_text import LabelledText, TextSource, place_of
 from mha_cli.data.labels import labelled
 from mha_cli.data.paths import matching_paths, natural_order
+from mha_cli.data.text_weights import that_count, weight_of
 from mha_cli.errors import MhaError, did_you_mean, listed, printable, shown_path
 from mha_cli.records.encodings import refuse_binary, utf_8
 from mha_cli.records.lines import CHUNK_BYTES, MAX_LINE_BYTES, unpacked
@@ -70,11 +71,16 @@ class FileTexts(TextSource):
         if split not in self.splits:
             raise MhaError("the config names no test data", "give --data FILE, or train again with --set data.test_share=0.2")
         self.warnings = StreamWarnings()
+        columns, weight = self._columns, self._settings.weight_column if split == "train" else None
+        if weight:
+            columns = columns._replace(fields=(*columns.fields, weight), weight=weight)
         if self._settings.test_share and (split == "train" or not given["test"]):
             drawn = self._test_part if split == "test" else ~self._test_part
             warnings = self.warnings if split == "train" else None  # both parts are in the same files
-            return compress(self._labelled(given["train"], self._columns, warnings), drawn)
-        return self._labelled(given[split], self._columns, self.warnings)
+            texts: Iterator[LabelledText] = compress(self._labelled(given["train"], columns, warnings), drawn)
+        else:
+            texts = self._labelled(given[split], columns, self.warnings)
+        return that_count(texts, shown_path(self.name), self.warnings) if weight else texts
 
     def _labelled(self, paths: Iterable[str], columns: Columns, warnings: StreamWarnings | None = None) -> Iterator[LabelledText]:
         return read_labelled(paths, columns, self._dialect, warnings, self._settings.label_separator)
@@ -113,9 +119,10 @@ def read_labelled(
 
     def texts_of(path: str) -> Iterator[LabelledText]:
         reading = file_reading(path, columns, dialect, warnings)
-        return (
-            _folder_texts(path, reading) if is_folder(path) else _file_texts(path, labelled_format(path, dialect), reading, label_separator)
-        )
+        form = "folder" if is_folder(path) else labelled_format(path, dialect)
+        if columns.weight and form in ("folder", "fasttext"):
+            raise MhaError(f"{reading.name}: has no columns, so no weights", "set data.weight_column=null, or give a table or JSON lines")
+        return _folder_texts(path, reading) if form == "folder" else _file_texts(path, form, reading, label_separator)
 
     return chain.from_iterable([texts_of(path) for given in paths for path in matching_paths(given)])
 
@@ -192,8 +199,10 @@ def _file_texts(path: str, form: Format, reading: Reading, label_separator: str 
         columns = columns._replace(text="text", fields=("label",))  # it has no others
     for record in read_records(form, file_pieces(path), replace(reading, columns=columns)):
         empty = False
-        label, *part = record.fields
-        yield labelled(record.text, label, path, record.line, *part, column=columns.fields[0], separator=label_separator)
+        label, *more = record.fields
+        weight = weight_of(more.pop(0), place_of(path, record.line), columns.weight) if columns.weight else 1.0
+        one = labelled(record.text, label, path, record.line, *more, column=columns.fields[0], separator=label_separator)
+        yield one if weight == 1.0 else one._replace(weight=weight)
     if empty:
         hint = _ROWS.get(form, f"write a header line ({columns.header}) and one text per row")
         raise MhaError(f"{reading.name}: the file is empty", hint)

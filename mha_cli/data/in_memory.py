@@ -6,25 +6,32 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from mha_cli.data.labelled_text import LabelledText, TextSource
 from mha_cli.data.labels import labelled
+from mha_cli.data.text_weights import that_count, weight_of
 from mha_cli.errors import MhaError, plural, printable
 from mha_cli.records.objects import without_surrogates
 from mha_cli.records.reader import StreamWarnings
 
 
 class MemoryTexts(TextSource):
-    """N texts and their labels as a source with one split, ``train``."""
+    """N texts, their labels and perhaps their weights as a source with one split, ``train``."""
 
     name = "the given texts"
     splits = ("train",)
     class_names = None
-    warnings = StreamWarnings()
 
-    def __init__(self, texts: Sequence[str], labels: Sequence[object]) -> None:
+    def __init__(self, texts: Sequence[str], labels: Sequence[object], weights: Sequence[float] | None = None) -> None:
+        self.warnings = StreamWarnings()
         found, given = texts_in(texts), [*_several(labels, "label")]
         if len(found) != len(given):
             raise MhaError(f"{plural(len(found), 'text')} and {plural(len(given), 'label')}", "give a label for every text")
         pairs = zip(map(without_surrogates, found), given, strict=True)
         self._texts = [labelled(text, label, f"labels[{number}]") for number, (text, label) in enumerate(pairs)]
+        if weights is not None:
+            counts = [weight_of(weight, f"weights[{number}]") for number, weight in enumerate(_several(weights, "weight"))]
+            if len(counts) != len(found):
+                raise MhaError(f"{plural(len(found), 'text')} and {plural(len(counts), 'weight')}", "give a weight for every text")
+            weighted = (one._replace(weight=weight) for one, weight in zip(self._texts, counts, strict=True))
+            self._texts = list(that_count(weighted, self.name, self.warnings))
 
     def read(self, _split: str = "train") -> Iterator[LabelledText]:
         """All of them, in their order."""

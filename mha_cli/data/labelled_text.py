@@ -17,6 +17,7 @@ class LabelledText(NamedTuple):
         file: path of its file; in a source without files, the source and its split in words.
         line: line that it begins on, from 1, in Parquet its row, without files its number; None for a file that is the text.
         part: value of a further column that was asked for.
+        weight: how much it counts in training.
     """
 
     text: str
@@ -25,6 +26,7 @@ class LabelledText(NamedTuple):
     file: str = ""
     line: int | None = None
     part: object = None
+    weight: float = 1.0
 
 
 def place_of(file: str, line: int | None) -> str:

@@ -57,8 +57,10 @@ def learn_context_weights(
     steps = [rows for _ in range(EPOCHS) for rows in training_batches(texts.lengths, rng, BATCH_TEXTS)]
     context_weights = keras.Variable(np.zeros((num_words, len(linear.context_windows)), np.float32))
     step = _compile_step(context_weights, start, linear, len(steps), are_several(texts.labels))
+    weights_N = texts.weights_or_ones / texts.weights_or_ones.mean()
     for rows in counted_down(steps, "learning where n-grams count, step", callbacks):
-        step(ids_of(texts.padded(rows)), texts.padded(rows, sums_PU), texts.padded(rows, counts_P), texts.labels[rows].astype(np.int32))
+        read = ids_of(texts.padded(rows)), texts.padded(rows, sums_PU), texts.padded(rows, counts_P)
+        step(*read, texts.labels[rows].astype(np.int32), weights_N[rows])
     return np.array(context_weights)
 
 
@@ -92,14 +94,14 @@ def _compile_step(context_weights: keras.Variable, start: Stack, linear: LinearC
     optimizer.build(learnt)
     units = len(start.bias)
     arguments = [([None, None], tf.int32), ([None, None, units], tf.float32), ([None, None], tf.float32)]
-    arguments.append(([None, units] if several else [None], tf.int32))
+    arguments += [([None, units] if several else [None], tf.int32), ([None], tf.float32)]
 
     @tf.function(autograph=False, input_signature=[tf.TensorSpec(shape, kind) for shape, kind in arguments])
-    def step(token_ids_BL: Any, sums_BLU: Any, counts_BL: Any, labels_B: Any) -> None:
+    def step(token_ids_BL: Any, sums_BLU: Any, counts_BL: Any, labels_B: Any, weights_B: Any) -> None:
         with tf.GradientTape() as tape:
             weights_BL = position_weights(token_ids_BL, linear.end_decay, linear.context_windows, context_weights)
             logits_BU = scale * _weighed(weights_BL, sums_BLU, counts_BL) + bias_U
-            loss = tf.reduce_mean(_cross_entropies(logits_BU, labels_B, several))
+            loss = tf.reduce_mean(weights_B * _cross_entropies(logits_BU, labels_B, several))
         gradients = tape.gradient(loss, [variable.value for variable in learnt])
         optimizer.apply([tf.convert_to_tensor(gradient) for gradient in gradients], learnt)
 

@@ -105,12 +105,13 @@ class _Fit:
                 parts.append(ngrams_of(data.unlabelled.random_part(most, np.random.default_rng(self.seed)), self.linear, callbacks))
             embeddings = learn_ngram_embeddings(parts, self.seed, callbacks)
         labels, num_classes = self.texts.labels, len(data.class_names)
-        weights = loss_weights(config.training.class_weights, one_hot(labels, num_classes))
+        repeats = self.texts.weights
+        weights = loss_weights(config.training.class_weights, one_hot(labels, num_classes), repeats)
         if in_memory:
             features = text_features(self.texts, self.ngrams, self.linear, callbacks)
         else:
             features = store_features(self.texts, self.linear, embeddings, callbacks)
-        self.examples = Examples(features, labels, num_classes, weights, embeddings)
+        self.examples = Examples(features, labels, num_classes, weights, embeddings, repeats)
 
     @cached_property
     def ngrams(self) -> Ngrams:  # of ``part``
@@ -123,7 +124,8 @@ class _Fit:
             rows = self.texts.random_rows(CHOICE_TEXTS, np.random.default_rng(self.seed))
             texts = self.texts.subset(rows)
             features = text_features(texts, ngrams_of(texts, self.linear), self.linear)
-            examples = dataclasses.replace(examples, features=features, labels=texts.labels, weights=examples.weights[rows])
+            weights, repeats = examples.weights[rows], texts.weights
+            examples = dataclasses.replace(examples, features=features, labels=texts.labels, weights=weights, repeats=repeats)
         return choose_regularization(examples, self.seed, self.callbacks)
 
     @cached_property
@@ -145,7 +147,7 @@ class _Fit:
         if self.linear.context_windows:
             logits_NU, ngrams_EU = self.out_of_fold
             self.callbacks.log("learning where n-grams count")
-            start = fit_stack(np.zeros_like(logits_NU), logits_NU, self.examples.labels)
+            start = fit_stack(np.zeros_like(logits_NU), logits_NU, self.examples.labels, self.texts.weights)
             context_weights = learn_context_weights(
                 self.part, self.ngrams, ngrams_EU, start, self.linear, self.num_words, self.seed, self.callbacks
             )

@@ -51,15 +51,22 @@ class Examples:
     num_classes: int  # C
     weights: Floats  # weight of each text's loss, (N,)
     embeddings: NgramEmbeddings | None = None  # with them, the model also reads their sum over a text
+    repeats: Floats | None = None  # how often each text counts, (N,), where ``weights`` balance classes as well; None for once each
 
     @property
     def units(self) -> int:
         """Units of the logits, U."""
         return num_outputs(self.num_classes, are_several(self.labels))
 
+    @property
+    def total(self) -> float:
+        """Number of texts, by how often they count."""
+        return len(self.labels) if self.repeats is None else float(self.repeats.sum(dtype=np.float64))
+
     def at(self, rows: npt.NDArray[np.bool_]) -> Examples:
         """The texts of some rows."""
-        return replace(self, features=self.features[rows], labels=self.labels[rows], weights=self.weights[rows])
+        repeats = None if self.repeats is None else self.repeats[rows]
+        return replace(self, features=self.features[rows], labels=self.labels[rows], weights=self.weights[rows], repeats=repeats)
 
 
 class Coefficients(NamedTuple):
@@ -94,13 +101,14 @@ def fit_one_vs_rest(
     occurs = np.bincount(features.indices, minlength=features.shape[1]) > 0
     occurring, columns = np.flatnonzero(occurs), (np.cumsum(occurs, dtype=np.int32) - 1)[features.indices]
     compact = csr_matrix((features.data, columns, features.indptr), (len(labels), len(occurring)))
-    scale_F = feature_weights(compact, labels, examples.num_classes)
+    scale_F = feature_weights(compact, labels, examples.num_classes, examples.repeats)
     weighed = csr_matrix((compact.data * scale_F[columns], columns, features.indptr), compact.shape)
-    rms = float(np.sqrt(np.square(weighed.data).sum() / len(labels))) or 1.0
+    rms = float(np.sqrt(_repeated(np.square(weighed.data), weighed.indptr, examples.repeats).sum() / examples.total)) or 1.0
     weighed.data /= rms
     sums_ND = np.zeros((len(labels), 0)) if embeddings is None else compact @ embeddings.of(occurring)
-    mean_D = sums_ND.mean(axis=0)
-    spread = float(np.sqrt(np.square(sums_ND - mean_D).sum() / len(labels))) or 1.0
+    mean_D = sums_ND.mean(axis=0) if examples.repeats is None else examples.repeats @ sums_ND / examples.total
+    squares_ND = np.square(sums_ND - mean_D)
+    spread = float(np.sqrt((squares_ND if examples.repeats is None else examples.repeats @ squares_ND).sum() / examples.total)) or 1.0
     if embeddings is not None:
         spread /= embeddings.weight
     read = weighed if embeddings is None else hstack([weighed, csr_matrix((sums_ND - mean_D) / spread)], format="csr")
@@ -132,24 +140,25 @@ def _fit_stored(
     features: StoredFeatures, examples: Examples, regularization: Regularization, callbacks: Callbacks, what: str
 ) -> Coefficients:
     """``fit_one_vs_rest`` by ``dual_descent``; the weights and scales of features come from one pass over them."""
-    labels, embeddings, num_classes = examples.labels, examples.embeddings, examples.num_classes
+    labels, embeddings, num_classes, total = examples.labels, examples.embeddings, examples.num_classes, examples.total
     width = 0 if embeddings is None else embeddings.table.shape[1]
     buckets = features.num_columns - width
-    found_R, within_CR = np.zeros(buckets, np.int64), np.zeros((num_classes, buckets), np.int32)
+    found_R, within_CR = np.zeros(buckets), np.zeros((num_classes, buckets), np.float32)
     sums_F, squares_F = np.zeros((2, features.num_columns))
     for rows, part in features.parts(f"{what}, counting n-grams, part", callbacks):
-        sums_F += np.bincount(part.indices, part.data, features.num_columns)
-        squares_F += np.bincount(part.indices, np.square(part.data), features.num_columns)
+        repeats = None if examples.repeats is None else examples.repeats[rows]
+        sums_F += np.bincount(part.indices, _repeated(part.data, part.indptr, repeats), features.num_columns)
+        squares_F += np.bincount(part.indices, _repeated(np.square(part.data), part.indptr, repeats), features.num_columns)
         ngrams = part[:, :buckets]
-        ngrams.data[:] = 1.0
-        found_R += np.bincount(ngrams.indices, minlength=buckets)
+        ngrams.data[:] = _repeated(np.ones_like(ngrams.data), ngrams.indptr, repeats)
+        found_R += np.bincount(ngrams.indices, ngrams.data, minlength=buckets)
         counted = (csr_matrix(one_hot(labels[rows], num_classes)).T @ ngrams).tocoo()
-        np.add.at(within_CR, (counted.row, counted.col), counted.data.astype(np.int32))
-    shares = class_sizes(labels, num_classes) / len(labels)
-    scale_R = _weights_by_counts(found_R, zip(shares, within_CR, strict=True), len(labels), num_classes)
-    rms = float(np.sqrt(np.square(scale_R) @ squares_F[:buckets] / len(labels))) or 1.0
-    mean_D = sums_F[buckets:] / len(labels)
-    spread = float(np.sqrt((squares_F[buckets:] / len(labels) - np.square(mean_D)).sum())) or 1.0
+        np.add.at(within_CR, (counted.row, counted.col), counted.data.astype(np.float32))
+    shares = [_share(has_class(labels, class_id), examples.repeats) for class_id in range(num_classes)]
+    scale_R = _weights_by_counts(found_R, zip(shares, within_CR, strict=True), total, num_classes)
+    rms = float(np.sqrt(np.square(scale_R) @ squares_F[:buckets] / total)) or 1.0
+    mean_D = sums_F[buckets:] / total
+    spread = float(np.sqrt((squares_F[buckets:] / total - np.square(mean_D)).sum())) or 1.0
     if embeddings is not None:
         spread /= embeddings.weight
     shift_F = np.concatenate([np.zeros(buckets), mean_D]).astype(np.float32)
@@ -174,17 +183,34 @@ def cross_fitted(
         yield folds == fold, fit_one_vs_rest(examples.at(folds != fold), regularization, callbacks, what)
 
 
-def feature_weights(features: Any, labels: Labels, num_classes: int) -> npt.NDArray[np.float64]:
-    """The weight of each feature, (F,), for sparse features (N, F) that all occur; only which are stored counts."""
-    found_F = np.bincount(features.indices)
+def feature_weights(features: Any, labels: Labels, num_classes: int, repeats: Floats | None = None) -> npt.NDArray[np.float64]:
+    """The weight of each feature, (F,), for sparse features (N, F) that all occur; only which are stored counts.
+
+    ``repeats``, (N,), is how often each text counts; None for once each.
+    """
+    num_features = features.shape[1]
+
+    def counts(features: Any, repeats: Floats | None) -> Any:
+        return np.bincount(features.indices, None if repeats is None else np.repeat(repeats, np.diff(features.indptr)), num_features)
+
     within = (
-        (is_class.mean(), np.bincount(features[is_class].indices, minlength=len(found_F)))
+        (_share(is_class, repeats), counts(features[is_class], None if repeats is None else repeats[is_class]))
         for is_class in (has_class(labels, class_id) for class_id in np.flatnonzero(class_sizes(labels, num_classes)).tolist())
     )
-    return _weights_by_counts(found_F, within, len(labels), num_classes)
+    total = len(labels) if repeats is None else float(repeats.sum(dtype=np.float64))
+    return _weights_by_counts(counts(features, repeats), within, total, num_classes)
 
 
-def _weights_by_counts(found_F: Any, within: Iterable[tuple[float, Any]], num_texts: int, num_classes: int) -> npt.NDArray[np.float64]:
+def _share(is_class: npt.NDArray[np.bool_], repeats: Floats | None) -> float:
+    return float(np.average(is_class, weights=repeats))
+
+
+def _repeated(values: Any, indptr: Any, repeats: Floats | None) -> Any:
+    """The values stored of each row times how often the row counts."""
+    return values if repeats is None else values * np.repeat(repeats, np.diff(indptr))
+
+
+def _weights_by_counts(found_F: Any, within: Iterable[tuple[float, Any]], num_texts: float, num_classes: int) -> npt.NDArray[np.float64]:
     """``feature_weights`` from the texts that have each feature, in all, (F,), and in each class, with the share of the class."""
     squares_F = np.zeros(len(found_F))
     for share, within_F in within:

@@ -34,16 +34,17 @@ def choose_regularization(examples: Examples, seed: int, callbacks: Callbacks = 
     )
     held_out = range(min(CHOICE_FOLDS, -(-ENOUGH * CHOICE_FOLDS // len(labels))))
     labels_of_held_out = np.concatenate([labels[folds == fold] for fold in held_out])
+    weights = None if examples.repeats is None else np.concatenate([examples.repeats[folds == fold] for fold in held_out])
 
     def judge(c: float) -> tuple[float, Regularization]:
         usual = Regularization(c, USUAL_SCALE)
         what = f"choosing the regularization of the linear model, C {c:.3g}"
         models = [fit_one_vs_rest(examples.at((folds != fold) & (folds < CHOICE_FOLDS)), usual, callbacks, what) for fold in held_out]
         logits = [model.logits(examples.features[folds == fold]) for fold, model in zip(held_out, models, strict=True)]
-        scale, loss = fit_scale(np.concatenate(logits), labels_of_held_out)
+        scale, loss = fit_scale(np.concatenate(logits), labels_of_held_out, weights)
         return loss, Regularization(c, scale * USUAL_SCALE)
 
-    start_loss, best = judge(usual_c(len(labels)))
+    start_loss, best = judge(usual_c(examples.total))
     least = start_loss
     for step in (STEP, 1.0 / STEP):
         for _ in range(MOST_STEPS):
@@ -56,6 +57,6 @@ def choose_regularization(examples: Examples, seed: int, callbacks: Callbacks = 
     return best
 
 
-def usual_c(num_texts: int) -> float:
+def usual_c(num_texts: float) -> float:
     """C to start with; with few texts it is larger."""
     return max(1.25, 4_500 / num_texts)

@@ -85,15 +85,17 @@ def fit_stack(
     return Stack(float(found[0]), 0.0 if linear_logits is None else float(found[1]), found[-units:].astype(np.float32))
 
 
-def fit_scale(logits: Floats, labels: Labels) -> tuple[float, float]:
-    """The most probable factor of logits (N, U), pulled towards 1 if there are few texts, and its loss.
+def fit_scale(logits: Floats, labels: Labels, weights: Floats | None = None) -> tuple[float, float]:
+    """The most probable factor of logits (N, U), pulled towards 1 if there are few texts, and its loss; ``weights`` are those of the texts.
 
     Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", section 4.2 (one number for all classes).
     """
+    total = len(labels) if weights is None else float(weights.sum())
 
     def loss(logarithm: float) -> float:
-        pull = 0.5 * (logarithm / SCALE_SPREAD) ** 2 / len(labels)  # of a normal distribution, an nth for each text
-        return pull + mean_loss_and_accuracy(probabilities_of(np.float32(np.exp(logarithm)) * logits, are_several(labels)), labels)[0]
+        pull = 0.5 * (logarithm / SCALE_SPREAD) ** 2 / total  # of a normal distribution, an nth for each text
+        probabilities = probabilities_of(np.float32(np.exp(logarithm)) * logits, are_several(labels))
+        return pull + mean_loss_and_accuracy(probabilities, labels, weights=weights)[0]
 
     found = minimize_scalar(loss, bounds=(-LARGEST_SCALE, LARGEST_SCALE), method="bounded")
     return float(np.exp(found.x)), float(found.fun)

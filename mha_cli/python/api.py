@@ -44,6 +44,7 @@ def train(
     texts: Sequence[str],
     labels: Sequence[object],
     *,
+    weights: Sequence[float] | None = None,
     output: str | os.PathLike[str] | None = None,
     log: Callable[[str], None] | None = None,
     **settings: Any,
@@ -55,12 +56,13 @@ def train(
             held out.
         texts: texts to learn from and to validate with, N.
         labels: class of each, or a list of them.
+        weights: how much each text counts: 2 as if it were there twice, 0 not at all; None for all alike.
         output: run directory to write; None leaves nothing behind.
         settings: settings by their names, such as ``epochs=3``, that replace the config's. Those of the linear model are one dict, as in
             ``linear={"max_ngram": 2}``; ``linear=None`` turns it off.
     """
     resolved = given_config(config, settings)
-    given = MemoryTexts(texts, labels)
+    given = MemoryTexts(texts, labels, weights)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()) if output is None else output)
         run = stack.enter_context(run_directory(folder, resolved))

@@ -55,10 +55,11 @@ class MHAClassifier(ClassifierMixin, BaseEstimator):
         self.settings = {**self.settings, **params}
         return self
 
-    def fit(self, X: Sequence[str], y: Any) -> Self:
+    def fit(self, X: Sequence[str], y: Any, sample_weight: Any = None) -> Self:
         """Train on texts and their labels, N each, or where a text may have several, on a matrix (N, C) of 0 and 1.
 
-        The recipe holds a part of them out for validation.
+        ``sample_weight`` is how much each text counts, (N,): 2 as if it were there twice, 0 not at all. The recipe holds a part of
+        the texts out for validation.
 
         Raises:
             ValueError: there is not one label for every text, or scikit-learn takes the labels for no classes.
@@ -66,13 +67,17 @@ class MHAClassifier(ClassifierMixin, BaseEstimator):
         for name in self.settings:
             section_of(name)  # refuses other arguments of train()
         texts, found = _texts_of(X), np.asarray(y, dtype=object)
+        weights = None if sample_weight is None else column_or_1d(sample_weight).tolist()
+        check_consistent_length(texts, weights)
+        if weights is not None and not any(weights):
+            raise ValueError("Every weight in sample_weight is zero.")
         if found.ndim == 1 and any(map(is_missing, found)):
             raise ValueError("Input y contains NaN.")  # scikit-learn's message, which it gives for some objects only
         check_classification_targets(y)
         if type_of_target(y) == "multilabel-indicator":
             check_consistent_length(texts, y)
             given = y.toarray() if issparse(y) else np.asarray(y)
-            self.model_ = train(self.recipe, texts, [np.flatnonzero(row).tolist() for row in given], **self.settings)
+            self.model_ = train(self.recipe, texts, [np.flatnonzero(row).tolist() for row in given], weights=weights, **self.settings)
             self.classes_ = np.arange(given.shape[1])
             return self
         labels = column_or_1d(y, warn=True)
@@ -84,7 +89,7 @@ class MHAClassifier(ClassifierMixin, BaseEstimator):
                 spellings = f"{printable(repr(names[name]))} and {printable(repr(label))}"
                 raise MhaError(f"y: {spellings} are both the class {printable(name)}", "spell each class in one way")
             names[name] = label
-        self.model_ = train(self.recipe, texts, labels.tolist(), **self.settings)
+        self.model_ = train(self.recipe, texts, labels.tolist(), weights=weights, **self.settings)
         self.classes_ = classes
         return self
 

@@ -37,11 +37,14 @@ class StreamWarnings:
         self._first_fault: MhaError | None = None
         self._num_faulty = self._last_faulty = 0
         self.num_blank = self.num_quoted_rows = 0  # lines left out; lines inside quoted fields that would be rows by themselves
+        self.num_weightless = 0  # texts left out, since they have weight 0
 
     @property
     def lines(self) -> list[str]:
         """All warnings, one line each."""
         found = [self._format] if self._format else []
+        if self.num_weightless:
+            found.append(f"texts left out, since they have weight 0: {self.num_weightless:,}")
         if self.num_quoted_rows:
             rows = "a line that would be a row" if self.num_quoted_rows == 1 else f"{self.num_quoted_rows:,} lines that would be rows"
             held = f"a quoted field holds {rows} without the quote"

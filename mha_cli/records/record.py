@@ -45,6 +45,7 @@ class Columns(NamedTuple):
         text: column or key of the text; plain lines ignore it.
         fields: further columns or keys; ``ALL`` for all of them, unless they are required.
         required: True to refuse a JSON object without the further keys; else a missing value is null.
+        weight: the one of ``fields`` that ``data.weight_column`` names; empty for none.
     """
 
     text: str = TEXT_COLUMN
@@ -52,6 +53,7 @@ class Columns(NamedTuple):
     text_setting: str = "--text-column"
     field_setting: str = "--field"
     required: bool = False
+    weight: str = ""
 
     @property
     def header(self) -> str:
@@ -75,7 +77,7 @@ class Columns(NamedTuple):
 
     def find(self, names: Sequence[str], location: str) -> tuple[int, list[int]]:
         """Positions of the text and of the further columns in a row, by the first row; ``ALL`` is behind the last column."""
-        wanted = [(self.text, self.text_setting), *((field, self.field_setting) for field in self.fields)]
+        wanted = [(self.text, self.text_setting), *((field, self._setting(field)) for field in self.fields)]
         missing = [(column, setting) for column, setting in wanted if column not in names and not is_number(column)]
         if self.required and len(missing) == len(wanted) and len(names) > 1 and not any(close_column(name, names) for name, _ in missing):
             neither = " nor ".join(f'"{printable(name)}"' for name, _ in wanted)
@@ -89,6 +91,9 @@ class Columns(NamedTuple):
             raise MhaError(f"{location}: {found}", "rename all but one of them")
         text, *fields = [self._position(column, setting, names, location) for column, setting in wanted]
         return text, fields
+
+    def _setting(self, field: str) -> str:
+        return "data.weight_column" if field == self.weight else self.field_setting
 
     def _position(self, column: str, setting: str, names: Sequence[str], location: str) -> int:
         if self.takes_all and column == ALL:
@@ -108,7 +113,8 @@ class Columns(NamedTuple):
         if text is ABSENT:
             raise missing_column(self.text, self.text_setting, dotted_keys(found), location)
         if self.required and ABSENT in fields:
-            raise missing_column(self.fields[fields.index(ABSENT)], self.field_setting, dotted_keys(found), location)
+            field = self.fields[fields.index(ABSENT)]
+            raise missing_column(field, self._setting(field), dotted_keys(found), location)
         if not isinstance(text, str):
             raise MhaError(f'{location}: the text "{printable(self.text)}" is {json_kind(text)}', "write every text as a string")
         values = tuple([None if value is ABSENT else value for value in fields])

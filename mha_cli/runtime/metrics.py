@@ -18,15 +18,21 @@ Floats = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.integer[Any]]
 
 
-def mean_loss_and_accuracy(probabilities: Floats, labels: Labels, thresholds: float | Floats = 0.5) -> tuple[float, float]:
+def mean_loss_and_accuracy(
+    probabilities: Floats, labels: Labels, thresholds: float | Floats = 0.5, weights: Floats | None = None
+) -> tuple[float, float]:
     """Mean cross-entropy in nats and accuracy in [0, 1] of probabilities (N, C), by class ids (N,) or the classes of each text, (N, C).
 
     Where texts may have several labels, the cross-entropy is the mean over the labels, and an answer is right with exactly its labels.
+    ``weights``, (N,), are how much the texts count; None for all alike.
     """
     certain = probabilities.astype(np.float64)
     of_truth = np.where(labels, certain, 1.0 - certain) if are_several(labels) else certain[np.arange(len(labels)), labels]
-    loss = float(-np.log(np.clip(of_truth, 1e-7, 1.0)).mean())
-    return loss, float(are_right(probabilities, labels, thresholds).mean())
+    losses, right = -np.log(np.clip(of_truth, 1e-7, 1.0)), are_right(probabilities, labels, thresholds)
+    if weights is not None:
+        losses = losses if losses.ndim == 1 else losses.mean(axis=1)
+        return float(np.average(losses, weights=weights)), float(np.average(right, weights=weights))
+    return float(losses.mean()), float(right.mean())
 
 
 def answers_among(probabilities: Floats, several: bool, thresholds: float | Floats = 0.5) -> Labels:

@@ -36,7 +36,7 @@ Floats = npt.NDArray[np.float32]
 def answers_of_linear_model(config: Config, data: PreparedData, callbacks: Callbacks) -> tuple[LinearModel, Floats]:
     """The linear model, and its answers to all texts, (N + M, C), out-of-fold for those with a label."""
     fitted, logits_NU = cross_fit_linear_model(config, data, callbacks)
-    weights = loss_weights(config.training.class_weights, data.targets)
+    weights = loss_weights(config.training.class_weights, data.targets, data.train.weights)
     stack = fit_stack(np.zeros_like(logits_NU), logits_NU, data.train.labels, weights)
     if data.unlabelled is not None:
         callbacks.log(f"scoring {plural(len(data.unlabelled), 'text')} without labels")

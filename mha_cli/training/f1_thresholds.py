@@ -21,22 +21,27 @@ NEAREST = 1e-4  # of a threshold to 0 and 1
 Floats = npt.NDArray[np.float32]
 
 
-def f1_thresholds(probabilities: Floats, labels: Labels) -> Floats:
+def f1_thresholds(probabilities: Floats, labels: Labels, weights: Floats | None = None) -> Floats:
     """The threshold of each label, (C,), from probabilities (N, C) of texts that the model has not learnt from, and their labels.
+
+    ``weights``, (N,), is how much each text counts; None for all alike.
 
     Its logit is a mean of two: that with the best F1 of the label, and that with the best F1 of all decisions, which counts more for a
     label with few texts.
     """
+    of_texts = np.ones(len(labels), np.float32) if weights is None else weights
     of_labels = zip(probabilities.T, labels.T, strict=True)
-    found = [_best_threshold(probabilities.ravel(), labels.ravel()), *(_best_threshold(*of_label) for of_label in of_labels)]
+    all_together = probabilities.ravel(), labels.ravel(), np.repeat(of_texts, labels.shape[1])
+    found = [_best_threshold(*all_together), *(_best_threshold(*of_label, of_texts) for of_label in of_labels)]
     common, *own = logit(np.clip(found, NEAREST, 1 - NEAREST))
-    num_texts = labels.sum(axis=0)
+    num_texts = of_texts @ labels
     return np.asarray(expit((num_texts * own + COMMON_TEXTS * common) / (num_texts + COMMON_TEXTS)), np.float32)
 
 
-def _best_threshold(probabilities: Floats, labels: npt.NDArray[np.bool_]) -> float:
+def _best_threshold(probabilities: Floats, labels: npt.NDArray[np.bool_], weights: Floats) -> float:
     """In the middle between the last answer and the next, if as many are answers as give the best F1."""
     order = np.argsort(-probabilities, kind="stable")
-    ranked, num_right = probabilities[order], np.cumsum(labels[order])
-    best = int((num_right / (np.arange(1, len(order) + 1) + labels.sum())).argmax())
+    ranked, weights = probabilities[order], weights[order].astype(np.float64)
+    num_right, num_answers = np.cumsum(weights * labels[order]), np.cumsum(weights)
+    best = int((num_right / (num_answers + num_right[-1])).argmax())
     return float(ranked[best : best + 2].mean())

@@ -91,9 +91,9 @@ class FrozenEncoder:
         """Kernel (D, U) and bias (U,) of the logistic regression, its strength chosen out of fold."""
         features_ND, labels = self._known_ND[: len(data.train)], data.train.labels
         if are_several(labels):
-            kernels, biases = zip(*(_fit_label(features_ND, is_label) for is_label in labels.T), strict=True)
+            kernels, biases = zip(*(_fit_label(features_ND, is_label, data.train.weights) for is_label in labels.T), strict=True)
             return np.stack(kernels, axis=1).astype(np.float32), np.array(biases, np.float32)
-        weights = loss_weights(self.config.training.class_weights, data.targets)
+        weights = loss_weights(self.config.training.class_weights, data.targets, data.train.weights)
 
         folds = min(FOLDS, int(np.bincount(labels)[np.unique(labels)].min()))
         fitted = _regression(features_ND, labels, folds, weights)
@@ -102,12 +102,12 @@ class FrozenEncoder:
         return fitted.coef_.T.astype(np.float32), fitted.intercept_.astype(np.float32)
 
 
-def _fit_label(features_ND: Floats, is_label: npt.NDArray[np.bool_]) -> tuple[Floats, float]:
+def _fit_label(features_ND: Floats, is_label: npt.NDArray[np.bool_], weights: Floats | None) -> tuple[Floats, float]:
     """Kernel (D,) and bias of one label among several."""
     least = int(min(is_label.sum(), (~is_label).sum()))
     if least < FOLDS:  # too few to leave some out: the share of the label alone
         return np.zeros(features_ND.shape[1], np.float32), float(np.log((is_label.sum() + 0.5) / ((~is_label).sum() + 0.5)))
-    fitted = _regression(features_ND, is_label, FOLDS)
+    fitted = _regression(features_ND, is_label, FOLDS, weights)
     return fitted.coef_[0], float(fitted.intercept_[0])
 
 

@@ -290,4 +290,5 @@ def fingerprint(config: Config, data: PreparedData) -> bytes:
     settings = [__version__, choose_precision(config), config.model_dump_json(exclude={"data"})]
     words = json.dumps([settings, data.class_names, list(data.vocabulary.tokens)]).encode()
     parts = [data.train, data.validation, *([] if data.unlabelled is None else [data.unlabelled])]
-    return digest_of([np.frombuffer(words, np.uint8), *(array for part in parts for array in (part.offsets, part.labels))])
+    arrays = (array for part in parts for array in (part.offsets, part.labels, part.weights) if array is not None)
+    return digest_of([np.frombuffer(words, np.uint8), *arrays])

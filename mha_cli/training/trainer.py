@@ -53,7 +53,9 @@ class Trainer:
         if data.vectors is not None:
             start_words_from(self.model, data.vectors.ids, data.vectors.table)
         self.inputs = EpochInputs(config, data, self.distribution.own)
-        self._loss_weights = loss_weights(config.training.class_weights, data.targets)
+        self._loss_weights = loss_weights(config.training.class_weights, data.targets, data.train.weights)
+        if data.train.weights is not None:  # so that the learning rate means the same
+            self._loss_weights = self._loss_weights / data.train.weights.mean()
         self.position, self.pace = EpochPosition(0), Pace()
         self._tables = [weight.value for weight in self.model.trainable_variables if weight.path in EMBEDDING_TABLES]
         self._others = [weight for weight in self.model.trainable_variables if weight.path not in EMBEDDING_TABLES]

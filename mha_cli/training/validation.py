@@ -55,14 +55,14 @@ class Validation:
         self._config, self._data, self._kept = config, data, None if fitted is None else kept or fitted
         self.linear_NU = None if fitted is None else linear_logits(config, data, data.validation, fitted)
         targets = one_hot(data.validation.labels, len(data.class_names))
-        self._loss_weights = loss_weights(config.training.class_weights, targets)
+        self._loss_weights = loss_weights(config.training.class_weights, targets, data.validation.weights)
         self._is_pretrained = data.pretrained is not None or data.teacher is not None
         self._stack: Stack
         self._calibration: dict[str, float] = {}
         self._thresholds: dict[str, float] = {}
         self._out_of_fold = np.zeros((0, len(data.class_names)), np.float32)
         if out_of_fold is not None:
-            alone = fit_stack(np.zeros_like(out_of_fold), out_of_fold, data.train.labels)
+            alone = fit_stack(np.zeros_like(out_of_fold), out_of_fold, data.train.labels, data.train.weights)
             self._out_of_fold = probabilities_of(alone.logits(0.0, out_of_fold), several=True)
         self.warning = ""
         # At once: the trainer's model then takes over the memory of this one's tables.
@@ -76,17 +76,18 @@ class Validation:
         several = are_several(texts.labels)
         probabilities = probabilities_of(self._stack.logits(encoder_NU, 0.0 if linear_NU is None else linear_NU), several)
         if several:
-            labels = np.concatenate([self._data.train.labels[: len(self._out_of_fold)], texts.labels])
-            thresholds = f1_thresholds(np.concatenate([self._out_of_fold, probabilities]), labels)
+            parts = [self._data.train, texts] if len(self._out_of_fold) else [texts]
+            labels, weights = (np.concatenate(of) for of in ([one.labels for one in parts], [one.weights_or_ones for one in parts]))
+            thresholds = f1_thresholds(np.concatenate([self._out_of_fold, probabilities]), labels, weights)
             self._thresholds = dict(zip(self._data.class_names, thresholds.tolist(), strict=True))
-            return mean_loss_and_accuracy(probabilities, texts.labels, thresholds)
+            return mean_loss_and_accuracy(probabilities, texts.labels, thresholds, texts.weights)
         if linear_NU is None:
             before, after = (calibration_error(answers, texts.labels) for answers in (probabilities_of(encoder_NU), probabilities))
             self._calibration = {"calibration_error_before": before, "calibration_error_after": after}
         self.warning = never_answered(
             self._config.training.class_weights, self._data.class_names, texts.labels, probabilities.argmax(axis=1)
         )
-        return mean_loss_and_accuracy(probabilities, texts.labels)
+        return mean_loss_and_accuracy(probabilities, texts.labels, weights=texts.weights)
 
     def checkpoint(self, trainer: Trainer | FrozenEncoder, record: EpochRecord) -> Checkpoint:
         """The model that was scored last, with the figures of its epoch."""

@@ -45,6 +45,18 @@ def mha(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> Mha:
     return lambda *args: run_here(*args, cwd=cwd, monkeypatch=monkeypatch)
 
 
+def test_weights_of_texts(mha: Mha, cwd: Path) -> None:
+    wrong = "".join(f"lamp {number} broke,good,{number % 2 / 100}\n" for number in range(24))
+    right = "".join(f"{row},1\n" for row in ROWS.splitlines())
+    (cwd / "weighted.csv").write_text("body,kind,sure\n" + right + wrong)
+    own = (*SMALL, "data.source=files", "data.train=weighted.csv", "data.weight_column=sure", "linear.max_ngram=2")
+    trained = mha("train", "--config", "sample", *(argument for setting in own for argument in ("--set", setting)))
+    assert trained.code == 0
+    assert "texts left out, since they have weight 0: 12" in trained.stderr
+    evaluated = json.loads(mha("evaluate", "runs/weighted", "--data", "my/complaints.csv", "--json").stdout)
+    assert evaluated["accuracy"] == 1.0
+
+
 def with_data(path: Path, **data: Any) -> Path:
     """A checkpoint that names other data."""
     config = json.loads(members_of(path)["mha.json"])["config"]

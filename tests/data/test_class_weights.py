@@ -26,6 +26,13 @@ def test_balanced_weights_are_scikit_learns() -> None:
     assert weights.mean() == pytest.approx(1)
 
 
+def test_balanced_classes_of_weighted_texts_are_those_of_repeated_ones() -> None:
+    times = np.random.default_rng(1).integers(1, 4, len(LABELS))
+    of_repeated = loss_weights("balanced", one_hot(np.repeat(LABELS, times), 5))
+    weighted = loss_weights("balanced", one_hot(LABELS, 5), times.astype(np.float32))
+    np.testing.assert_allclose(weighted, np.add.reduceat(of_repeated, np.cumsum(times) - times), rtol=1e-5)
+
+
 def test_classes_that_are_never_answered() -> None:
     """The last but one has too few texts to tell, and the last has none."""
     labels, names = np.repeat([0, 1, 2, 3], [9, 1_200, 5, 4]), ("spam", "no\nspam", "odd", "few", "none")
@@ -47,6 +54,21 @@ def test_a_text_of_several_classes_has_the_mean_of_their_weights() -> None:
     expected = [first, first, (first + second) / 2, 0.25 * first + 0.75 * second]
     np.testing.assert_allclose(loss_weights("balanced", targets), expected, rtol=1e-6)
     assert np.mean(expected) == pytest.approx(1)
+
+
+@pytest.mark.usefixtures("untraced")
+def test_the_loss_of_weighted_texts_is_the_mean_over_repeated_ones(tiny_config: Config, tiny_data: PreparedData) -> None:
+    times = np.random.default_rng(1).integers(1, 4, len(tiny_data.train))
+    again = np.repeat(np.arange(len(times)), times)
+    training = TrainingConfig.model_validate({"batch_size": len(again), "optimizer": "rmsprop", "learning_rate": 1e-3})
+    config = tiny_config.model_copy(update={"training": training})
+    weighted = dataclasses.replace(tiny_data, train=dataclasses.replace(tiny_data.train, weights=times.astype(np.float32)))
+    repeated = dataclasses.replace(tiny_data, train=tiny_data.train.subset(again), targets=tiny_data.targets[again])
+    trainers = [Trainer(config, data) for data in (weighted, repeated)]
+    found, expected = (run_epoch(trainer, 1, lambda _: None).loss for trainer in trainers)
+    assert found == pytest.approx(expected, abs=1e-5)
+    for one, other in zip(*(trainer.optimizer.variables[2:] for trainer in trainers), strict=True):
+        np.testing.assert_allclose(np.sqrt(one), np.sqrt(other), atol=1e-5, err_msg=one.path)
 
 
 @pytest.mark.usefixtures("untraced")

@@ -5,6 +5,7 @@ import socket
 import tracemalloc
 from pathlib import Path
 
+import pyarrow.parquet
 import pytest
 
 from mha_cli.config.settings import FilesData
@@ -42,6 +43,50 @@ def test_columns_are_found_by_name_and_the_others_are_skipped() -> None:
     write("a.jsonl", '{"id": 7, "stars": 5, "body": "fine"}')
     source = FileTexts(FilesData(source="files", train=["a.csv", "a.jsonl"], text_column="body", label_column="stars"))
     assert [one[:2] for one in source.read("train")] == [("fine", "5")] * 2
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
+def test_weights_of_the_training_texts(name: str) -> None:
+    rows = [("one", "x", "2"), ("none", "x", "0"), ("half", "y", "0.5"), ("whole", "y", "1")]
+    if name == "a.csv":
+        write(name, "text,label,times\n" + "".join(f"{','.join(row)}\n" for row in rows))
+    elif name == "a.jsonl":
+        write(name, "".join(json.dumps({"text": text, "label": label, "times": float(times)}) + "\n" for text, label, times in rows))
+    else:
+        texts, labels, times = zip(*rows, strict=True)
+        pyarrow.parquet.write_table(pyarrow.table({"text": texts, "label": labels, "times": [*map(float, times)]}), name)
+    write("test.csv", "text,label\na,x\n")
+    source = FileTexts(FilesData(source="files", train=name, test="test.csv", weight_column="times"))
+    assert [(one.text, one.weight) for one in source.read("train")] == [("one", 2.0), ("half", 0.5), ("whole", 1.0)]
+    assert [(one.text, one.weight) for one in source.read("test")] == [("a", 1.0)]
+
+
+def test_a_text_of_weight_zero_may_be_tested_on() -> None:
+    write("a.csv", "text,label,times\n" + "".join(f"text {number},{number % 2},{number % 3}\n" for number in range(60)))
+    held_out = FileTexts(FilesData(source="files", train="a.csv", test_share=0.25, weight_column="times"))
+    train, test = ([int(one.text.split()[1]) for one in held_out.read(split)] for split in ("train", "test"))
+    assert sorted(train + [number for number in test if number % 3]) == [number for number in range(60) if number % 3]
+    assert any(number % 3 == 0 for number in test)
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "message"),
+    [
+        ("a.csv", "text,label,w\na,x,1\nb,y,-1\n", """a.csv:3: the weight "w" is '-1'"""),
+        ("a.csv", "text,label,w\na,x,nan\n", """a.csv:2: the weight "w" is 'nan'"""),
+        ("a.csv", "text,label,w\na,x,\n", """a.csv:2: the weight "w" is ''"""),
+        ("a.jsonl", '{"text": "a", "label": "x", "w": null}', """a.jsonl:1: the weight "w" is None"""),
+        ("a.csv", "text,label,w\na,x,0\nb,y,0\n", "a.csv: no text has a weight above 0"),
+        ("a.csv", "text,label\na,x\n", 'a.csv:1: no column "w" among text, label; set data.weight_column'),
+        ("a.jsonl", '{"text": "a", "label": "x"}', 'a.jsonl:1: no column "w" among text, label; set data.weight_column'),
+        ("a.ft", "__label__x a\n", "a.ft: has no columns, so no weights"),
+        ("a/x/1.txt", "a", "a: has no columns, so no weights"),
+    ],
+)
+def test_weights_that_are_none(path: str, content: str, message: str) -> None:
+    write(path, content)
+    source = FileTexts(FilesData(source="files", train=path.partition("/")[0], weight_column="w"))
+    assert error_of(lambda: [*source.read("train")]).startswith(message)
 
 
 @pytest.mark.parametrize("text", ["a\0b", "\u2028 and \x85 end no line", "  kept  ", "x" * 300_000])

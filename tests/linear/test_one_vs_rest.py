@@ -183,3 +183,28 @@ def test_of_several_labels_features_on_disk_give_the_same_model(monkeypatch: pyt
     expected, found = fit(features, labels, 2), fit_one_vs_rest(on_disk, REGULARIZATION)
     np.testing.assert_allclose(found.table, expected.table, atol=1e-3)
     np.testing.assert_allclose(found.bias, expected.bias, atol=1e-3)
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_a_text_of_weight_two_is_the_text_twice(num_classes: int, on_disk: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(one_vs_rest, "TOLERANCE", 1e-9)
+    monkeypatch.setattr(dual_descent, "PASSES", 100)
+    features, labels = random_features(num_classes)
+    rng = np.random.default_rng(1)
+    times = rng.integers(1, 4, NUM_TEXTS)
+    known = NgramEmbeddings(np.array([0, 2, 3, UNUSED, 17]), rng.normal(size=(5, 7)).astype(np.float32), 0.3)
+
+    def fitted(times: npt.NDArray[np.int64], weights: Floats, repeats: Floats | None) -> Coefficients:
+        rows = np.repeat(np.arange(NUM_TEXTS), times)
+        read = np.hstack([features, features[:, known.buckets] @ known.table])[rows]
+        given = stored(read, 7) if on_disk else csr_matrix(features[rows])
+        return fit_one_vs_rest(Examples(given, labels[rows], num_classes, weights, known, repeats), REGULARIZATION)
+
+    weights = times.astype(np.float32)
+    weighted = fitted(np.ones_like(times), weights, weights)
+    repeated = fitted(times, np.ones(times.sum(), np.float32), None)
+    np.testing.assert_allclose(weighted.table, repeated.table, atol=0.02)
+    np.testing.assert_allclose(weighted.bias, repeated.bias, atol=0.02)
+    alike = fitted(np.ones_like(times), np.ones(NUM_TEXTS, np.float32), None)
+    assert np.abs(weighted.table - alike.table).max() > 0.1

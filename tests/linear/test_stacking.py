@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from mha_cli.linear.stacking import SCALE_SPREAD, SHIFT_SPREAD, SPREADS, USUAL_WEIGHTS, Stack, fit_stack, probabilities_of
+from mha_cli.linear.stacking import SCALE_SPREAD, SHIFT_SPREAD, SPREADS, USUAL_WEIGHTS, Stack, fit_scale, fit_stack, probabilities_of
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
 
 Floats = npt.NDArray[np.float32]
@@ -74,11 +74,19 @@ def test_an_encoder_that_is_too_sure_and_leans_to_a_class(num_classes: int) -> N
 @pytest.mark.parametrize("with_linear", [True, False])
 def test_a_text_that_counts_twice_is_two(with_linear: bool) -> None:
     encoder, scores, labels = readers_of(3, with_linear)
-    twice, total = 1 + (labels == 2), 1 + (labels == 2).mean()
+    twice = 1 + (labels == 2)
     repeated = [None if array is None else np.repeat(array, twice, axis=0) for array in (encoder, scores, labels)]
-    weighed = weights_of(fit_stack(encoder, scores, labels, (twice / total).astype(np.float32)))
+    weighed = weights_of(fit_stack(encoder, scores, labels, twice.astype(np.float32)))
     assert weighed[-1] > weights_of(fit_stack(encoder, scores, labels))[-1] + 0.1
-    np.testing.assert_allclose(weighed, weights_of(fit_stack(*repeated)), atol=0.02)  # which has more texts beside what is usual
+    np.testing.assert_allclose(weighed, weights_of(fit_stack(*repeated)), atol=1e-3)
+
+
+def test_the_scale_of_a_text_that_counts_twice() -> None:
+    encoder, _, labels = readers_of(3, False)
+    twice = 1 + (labels == 2)
+    repeated = fit_scale(np.repeat(encoder, twice, axis=0), np.repeat(labels, twice))
+    assert fit_scale(encoder, labels, twice.astype(np.float32)) == pytest.approx(repeated, abs=1e-5)
+    assert fit_scale(encoder, labels) != pytest.approx(repeated, abs=1e-3)
 
 
 def test_readers_without_a_mistake_get_finite_weights() -> None:

@@ -34,8 +34,8 @@ def fitted(trained_in_numpy: None) -> MHAClassifier:
 class OfNumbers(MHAClassifier):
     """The estimator on rows of numbers, which scikit-learn's checks have: a word for every number, by its column and its value."""
 
-    def fit(self, X: Any, y: Any) -> Self:
-        return super().fit(spelt(validate_data(self, X, y, multi_output=True)[0]), y)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        return super().fit(spelt(validate_data(self, X, y, multi_output=True)[0]), y, sample_weight)
 
     def predict_proba(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -57,6 +57,8 @@ CANNOT = {
     "check_do_not_raise_errors_in_init_or_set_params": "a name that is no setting is refused at once",
     "check_classifiers_one_label": "a single class is refused, by an MhaError",
     "check_fit2d_1sample": "likewise",
+    "check_classifiers_one_label_sample_weights": "likewise",
+    "check_sample_weight_equivalence_on_dense_data": "copies of a text may be in both parts, of which one is held out",
 }
 
 
@@ -126,13 +128,26 @@ def test_it_is_searched_and_cross_validated() -> None:
     assert cross_val_score(make_pipeline(lower, MHAClassifier(**SMALL)), TEXTS, LABELS, cv=2).shape == (2,)
 
 
+@pytest.mark.usefixtures("trained_in_numpy")
+def test_weights_of_texts() -> None:
+    wrong = np.where(LABELS == "pos", "neg", "pos")
+    texts, labels, kept = TEXTS * 2, np.concatenate([LABELS, wrong]), np.repeat([1, 0], len(TEXTS))
+    model, without = MHAClassifier(**SCORED).fit(texts, labels, kept), MHAClassifier(**SCORED).fit(TEXTS, LABELS)
+    np.testing.assert_array_equal(model.predict_proba(TEXTS), without.predict_proba(TEXTS))
+    few = MHAClassifier(**SCORED).fit(texts, labels, kept + 0.01)
+    assert few.score(TEXTS, LABELS) > 0.7 > MHAClassifier(**SCORED).fit(texts, labels).score(TEXTS, LABELS)
+    for weights, message in [([1] * 3, "inconsistent"), ([-1] * 240, r"weights\[0\]: the weight is -1"), ([0] * 240, "is zero")]:
+        with pytest.raises((ValueError, MhaError), match=message):
+            MHAClassifier(**SCORED).fit(texts, labels, weights)
+
+
 def test_a_training_that_fails_changes_nothing() -> None:
     model = MHAClassifier(**SMALL)
     with pytest.raises(MhaError, match="every text has the class"):
         model.fit(TEXTS, ["one"] * len(TEXTS))
     with pytest.raises(NotFittedError):
         model.predict(TEXTS)
-    for name in ("config", "texts", "output", "log"):  # arguments of train() that are no settings
+    for name in ("config", "texts", "weights", "output", "log"):  # arguments of train() that are no settings
         with pytest.raises(MhaError, match=f"{name} is not a setting"):
             MHAClassifier(**{name: "x"}).fit(TEXTS, LABELS)
 

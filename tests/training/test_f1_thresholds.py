@@ -37,3 +37,13 @@ def test_a_label_without_texts_has_the_common_threshold_and_certain_answers_have
     assert found[0] == pytest.approx(f1_thresholds(probabilities, np.where(labels.any(axis=0), labels, False))[0])
     certain = labels.astype(np.float32)
     assert ((f1_thresholds(certain, labels) > 0) & (f1_thresholds(certain, labels) < 1)).all()
+
+
+def test_a_text_of_weight_two_is_the_text_twice() -> None:
+    probabilities, labels = answers(80, 3, 0)
+    times = np.random.default_rng(1).integers(1, 4, 80)
+    weighted = f1_thresholds(probabilities, labels, times.astype(np.float32))
+    np.testing.assert_allclose(
+        weighted, f1_thresholds(np.repeat(probabilities, times, axis=0), np.repeat(labels, times, axis=0)), atol=0.02
+    )
+    assert np.abs(weighted - f1_thresholds(probabilities, labels)).max() > 0.02

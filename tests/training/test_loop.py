@@ -90,6 +90,15 @@ def test_mean_loss_and_accuracy_by_hand(num_classes: int) -> None:
     assert accuracy == np.mean([row.tolist().index(max(row)) == label for row, label in zip(probabilities, labels, strict=True)])
 
 
+@pytest.mark.parametrize("several", [False, True])
+def test_mean_loss_and_accuracy_of_weighted_texts(several: bool) -> None:
+    probabilities, labels = random_probabilities(17, 3)
+    labels = labels[:, None] == np.arange(3) if several else labels
+    times = np.random.default_rng(1).integers(1, 4, 17)
+    expected = mean_loss_and_accuracy(np.repeat(probabilities, times, axis=0), np.repeat(labels, times, axis=0))
+    assert mean_loss_and_accuracy(probabilities, labels, weights=times.astype(np.float32)) == pytest.approx(expected, abs=1e-6)
+
+
 def test_a_certain_mistake_has_a_finite_loss() -> None:
     loss, accuracy = mean_loss_and_accuracy(np.array([[1, 0], [0, 1]], dtype=np.float32), np.array([1, 1], dtype=np.int32))
     assert (loss, accuracy) == (pytest.approx(-math.log(1e-7) / 2), 0.5)
