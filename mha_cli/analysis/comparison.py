@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,10 @@ import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.intervals import bootstrap, interval, sign_test, wilson_interval
-from mha_cli.data.labels import refuse_several_labels
 from mha_cli.data.scored_texts import LabelledTexts
+from mha_cli.data.targets import Labels, are_several
 from mha_cli.errors import MhaError
-from mha_cli.runtime.metrics import Ids, class_counts, f1_scores, mean_loss_and_accuracy
+from mha_cli.runtime.metrics import Ids, answers_among, class_counts, f1_scores, mean_loss_and_accuracy
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.system.callbacks import SILENT, Callbacks
 
@@ -29,7 +30,7 @@ class ModelScore:
     """The figures of a model, as ``Evaluation`` has them."""
 
     name: str
-    accuracy: float
+    accuracy: float  # where texts may have several labels, the share of texts with exactly the right ones
     accuracy_interval: tuple[float, float]
     macro_f1: float
     loss: float
@@ -46,7 +47,7 @@ class Difference:
     macro_f1_interval: tuple[float, float]
     only_this_right: int  # texts that only this one of the two answers rightly
     only_first_right: int  # texts that only the first one answers rightly
-    same_answers: float  # share of the texts to which both give the same class, in [0, 1]
+    same_answers: float  # share of the texts to which both give the same class, or the same labels, in [0, 1]
     p_value: float  # of so uneven a split of these texts if both were equally good (McNemar, exact; of several models, Holm's)
     verdict: str  # the same in words
 
@@ -65,30 +66,36 @@ class Comparison:
 def compare_models(models: Sequence[tuple[str, Checkpoint, LabelledTexts]], seed: int = 0, callbacks: Callbacks = SILENT) -> Comparison:
     """Score two models or more on the same texts, and compare each with the first; the order of their classes may differ."""
     first_name, first, labelled = models[0]
-    refuse_several_labels(first_name, first.config.is_multi_label)
-    labels, answers, scores = labelled.texts.labels, [], []
+    several, labels, answers, scores = first.config.is_multi_label, labelled.texts.labels, list[Labels](), []
     for name, checkpoint, given in models:
-        ids = np.array([first.class_names.index(class_name) for class_name in checkpoint.class_names])  # in the order of the first
-        if not np.array_equal(ids[given.texts.labels], labels):
+        if checkpoint.config.is_multi_label != several:
+            raise MhaError(f"{name}: one of it and {first_name} gives several labels per text", "compare models of one kind")
+        order = [checkpoint.class_names.index(class_name) for class_name in first.class_names]
+        own = given.texts.labels
+        if not np.array_equal(own[:, order] if several else np.argsort(order)[own], labels):
             raise MhaError(f"{name}: has read other texts than {first_name}", "compare on texts that nothing changes meanwhile")
         callbacks.log(f"scoring {name}")
-        probabilities = Scorer(checkpoint)(given.texts, lambda done: callbacks.on_texts(done, len(labels)))
-        loss, accuracy = mean_loss_and_accuracy(probabilities, given.texts.labels)
-        answers.append(ids[probabilities.argmax(axis=1)])
-        macro_f1 = float(np.nanmean(f1_scores(*class_counts(labels, answers[-1], len(ids)))))
+        probabilities = Scorer(checkpoint)(given.texts, lambda done: callbacks.on_texts(done, len(labels)))[:, order]
+        thresholds = checkpoint.label_thresholds[order] if several else 0.5
+        loss, accuracy = mean_loss_and_accuracy(probabilities, labels, thresholds)
+        answers.append(answers_among(probabilities, several, thresholds))
+        macro_f1 = float(np.nanmean(f1_scores(*class_counts(labels, answers[-1], len(order)))))
         scores.append(ModelScore(name, accuracy, wilson_interval(round(accuracy * len(labels)), len(labels)), macro_f1, loss))
     callbacks.log("drawing texts anew")
     return Comparison(labelled.data, labelled.split, len(labels), scores, differences(scores, labels, answers, seed))
 
 
-def differences(scores: Sequence[ModelScore], labels: Ids, answers: Sequence[Ids], seed: int = 0) -> list[Difference]:
-    """Every other model against the first, from the class ids of all texts, (N,), and the answers of each model, M times (N,).
+def differences(scores: Sequence[ModelScore], labels: Labels, answers: Sequence[Labels], seed: int = 0) -> list[Difference]:
+    """Every other model against the first, from the labels of all texts, (N,) or (N, C), and the answers of each of M models, likewise.
 
     Source: McNemar 1947, "Note on the sampling error of the difference between correlated proportions or percentages", in its exact form.
     """
-    drawn = bootstrap(np.stack([labels, *answers], axis=1), seed, accuracies_and_f1)
+    if are_several(labels):
+        drawn = bootstrap(np.concatenate([labels, *answers], axis=1), seed, partial(exact_matches_and_f1, len(answers)))
+    else:
+        drawn = bootstrap(np.stack([labels, *answers], axis=1), seed, accuracies_and_f1)
     ahead = drawn - drawn[:, :1]
-    first, right = scores[0], [answer == labels for answer in answers]
+    first, right = scores[0], [equal(answer, labels) for answer in answers]
     alone = [(int(np.sum(one & ~right[0])), int(np.sum(right[0] & ~one))) for one in right[1:]]
     p_values = holm([sign_test(*pair) for pair in alone])
     return [
@@ -100,12 +107,29 @@ def differences(scores: Sequence[ModelScore], labels: Ids, answers: Sequence[Ids
             macro_f1_interval=interval(ahead[:, number, 1]),
             only_this_right=pair[0],
             only_first_right=pair[1],
-            same_answers=float(np.mean(answers[number] == answers[0])),
+            same_answers=float(equal(answers[number], answers[0]).mean()),
             p_value=p_value,
             verdict=verdict(first.name, *pair, p_value),
         )
         for number, (score, pair, p_value) in enumerate(zip(scores[1:], alone, p_values, strict=True), start=1)
     ]
+
+
+def equal(answers: Labels, others: Labels) -> npt.NDArray[np.bool_]:
+    """Which texts have the same class, or exactly the same labels, (N,)."""
+    same = answers == others
+    return np.asarray(same.all(axis=1) if are_several(answers) else same)
+
+
+def exact_matches_and_f1(num_models: int, rows: npt.NDArray[np.bool_], drawn: Ids) -> npt.NDArray[np.float64]:
+    """``accuracies_and_f1`` where texts may have several labels, from labels and answers, (K, (1 + M) C)."""
+    labels, *answers = np.split(rows, 1 + num_models, axis=1)
+    figures = []
+    for answer in answers:
+        right, occurring = drawn @ (labels & answer), drawn @ (labels.astype(np.int64) + answer)
+        f1 = (2 * right / np.maximum(occurring, 1)).sum(axis=1) / (occurring > 0).sum(axis=1)
+        figures.append((drawn @ equal(answer, labels) / drawn.sum(axis=1), f1))
+    return np.array(figures).transpose(2, 0, 1)
 
 
 def accuracies_and_f1(rows: Ids, drawn: Ids) -> npt.NDArray[np.float64]:

@@ -1,12 +1,12 @@
 """Labels that may be wrong: those that out-of-fold predictions contradict.
 
 The linear model is fitted five times, each time without a fifth of the texts, which it then answers. The self-confidence of a label is
-its out-of-fold probability.
+its out-of-fold probability. Where texts may have several labels, each label of each text is a question with two answers, no and yes.
 
 Source: Northcutt, Jiang and Chuang 2021, "Confident Learning: Estimating Uncertainty in Dataset Labels", Journal of Artificial
 Intelligence Research 70: section 3.1 with eq. 1 and 2 says which labels are contradicted, section 3.2 ranks by self-confidence.
 
-Axes: N texts, C classes, U units of the logits.
+Axes: N texts, C classes, U units of the logits, Q questions.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import Corpus, EncodedTexts, counted
 from mha_cli.data.decisions import decide
 from mha_cli.data.labelled_text import LabelledText
-from mha_cli.data.labels import refuse_several_labels
 from mha_cli.data.scored_texts import located_at
 from mha_cli.data.sources import open_source, with_columns
-from mha_cli.data.targets import are_several, one_hot
+from mha_cli.data.targets import are_several, one_hot, rarest_classes
 from mha_cli.linear.features import ngrams_of, text_features
 from mha_cli.linear.one_vs_rest import FOLDS, Examples, cross_fitted
 from mha_cli.linear.regularization import choose_regularization
@@ -45,9 +44,9 @@ class LabelIssue:
 
     file: str  # path of its file; of a source without files, its name and split
     line: int | None  # first line in the file; in Parquet the row, without files the text's number; None for a file that is the text
-    label: str  # its class in the data, of which ``probability`` is the probability
+    label: str  # its class in the data, of which ``probability`` is the probability; empty where it lacks the label ``suggested``
     probability: float
-    suggested: str  # most probable other class
+    suggested: str  # most probable other class; empty where it should lack ``label``
     suggested_probability: float
     contradicted: bool  # whether the confident joint counts the label as wrong; see the function ``contradicted``
     text: str
@@ -78,7 +77,6 @@ def find_label_issues(config: Config, most: int, by_options: bool = False, callb
     split = source.splits[0]
     texts = counted(source.read(split), source.name, callbacks)
     corpus = Corpus(texts, config.text, source.class_names, f"{source.name}, split {split}")
-    refuse_several_labels(source.name, are_several(corpus.labels))
     if config.auto:
         config = decide(config, corpus.facts())
     labels, names, num_texts = corpus.labels, corpus.class_names, len(corpus)
@@ -86,11 +84,18 @@ def find_label_issues(config: Config, most: int, by_options: bool = False, callb
     probabilities_NC = np.zeros((num_texts, len(names)), np.float32)
     for part in np.array_split(np.random.default_rng(config.seed).permutation(num_texts), -(-num_texts // MOST_TOGETHER)):
         probabilities_NC[part] = cross_fitted_probabilities(corpus.encode(part, vocabulary, config.text), len(names), config, callbacks)
-    in_doubt, rows = contradicted(probabilities_NC, labels), ranked(probabilities_NC, labels)[:most]
-    accuracy = float((probabilities_NC.argmax(axis=1) == labels).mean())
+    questions, answers = [(probabilities_NC, labels)], [names]
+    if are_several(labels):
+        of_labels = zip(probabilities_NC.T, labels.T, strict=True)
+        questions = [(np.stack([1.0 - own, own], axis=1), is_label.astype(np.int32)) for own, is_label in of_labels]
+        answers = [("", name) for name in names]
+    in_doubt = np.concatenate([contradicted(*one) for one in questions])
+    probabilities_QC, labels_Q = (np.concatenate(parts) for parts in zip(*questions, strict=True))
+    asked = ranked(probabilities_QC, labels_Q)[:most]
+    accuracy = float((probabilities_QC.argmax(axis=1) == labels_Q).mean())
 
-    def issue(row: int, one: LabelledText) -> LabelIssue:
-        given, probabilities_C = labels[row], probabilities_NC[row]
+    def issue(question: int, one: LabelledText) -> LabelIssue:
+        given, probabilities_C, names = labels_Q[question], probabilities_QC[question], answers[question // num_texts]
         suggested = np.where(np.arange(len(names)) == given, -1.0, probabilities_C).argmax()
         return LabelIssue(
             file=one.file,
@@ -99,11 +104,11 @@ def find_label_issues(config: Config, most: int, by_options: bool = False, callb
             probability=float(probabilities_C[given]),
             suggested=names[suggested],
             suggested_probability=float(probabilities_C[suggested]),
-            contradicted=bool(in_doubt[row]),
+            contradicted=bool(in_doubt[question]),
             text=one.text,
         )
 
-    issues = list(map(issue, rows.tolist(), located_at(source, split, rows.tolist())))
+    issues = list(map(issue, asked.tolist(), located_at(source, split, (asked % num_texts).tolist())))
     return LabelIssueReport(source.name, num_texts, accuracy, int(in_doubt.sum()), issues)
 
 
@@ -131,7 +136,7 @@ def cross_fitted_probabilities(texts: EncodedTexts, num_classes: int, config: Co
     """Out-of-fold probabilities of all classes, (N, C), for texts in random order; every class is dealt out over the folds."""
     labels = texts.labels
     folds = np.empty(len(texts), np.int64)
-    folds[np.argsort(labels, kind="stable")] = np.arange(len(texts)) % FOLDS
+    folds[np.argsort(rarest_classes(labels), kind="stable")] = np.arange(len(texts)) % FOLDS
     assert config.linear
     features = text_features(texts, ngrams_of(texts, config.linear, callbacks), config.linear, callbacks)
     weights = loss_weights(config.training.class_weights, one_hot(labels, num_classes))
@@ -139,4 +144,4 @@ def cross_fitted_probabilities(texts: EncodedTexts, num_classes: int, config: Co
     logits_NU = np.zeros((len(texts), examples.units), np.float32)
     for own, model in cross_fitted(examples, choose_regularization(examples, config.seed, callbacks), folds, callbacks):
         logits_NU[own] = model.logits(features[own])
-    return probabilities_of(fit_stack(np.zeros_like(logits_NU), logits_NU, labels).logits(0.0, logits_NU))
+    return probabilities_of(fit_stack(np.zeros_like(logits_NU), logits_NU, labels).logits(0.0, logits_NU), are_several(labels))

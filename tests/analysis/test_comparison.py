@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from mha_cli.analysis.comparison import Difference, Ids, ModelScore, accuracies_and_f1, compare_models, differences, holm, verdict
+from mha_cli.analysis.comparison import (
+    Difference,
+    Ids,
+    ModelScore,
+    accuracies_and_f1,
+    compare_models,
+    differences,
+    exact_matches_and_f1,
+    holm,
+    verdict,
+)
 from mha_cli.analysis.evaluation import evaluate
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.settings import FilesData
@@ -62,6 +72,20 @@ def test_every_draw_is_scored_as_by_scikit_learn(num_classes: int) -> None:
             of_texts = (labels.repeat(counts), given.repeat(counts))
             assert accuracy == pytest.approx(metrics.accuracy_score(*of_texts))
             assert macro_f1 == pytest.approx(metrics.f1_score(*of_texts, average="macro", zero_division=0.0))
+
+
+def test_every_draw_of_texts_with_several_labels_is_scored_as_by_scikit_learn() -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.random((23, 5)) < 0.3
+    answers = [labels ^ (rng.random(labels.shape) < wrong) for wrong in (0.05, 0.3)]
+    drawn = rng.multinomial(23, np.full(23, 1 / 23), size=7)
+    found = exact_matches_and_f1(2, np.concatenate([labels, *answers], axis=1), drawn)
+    for counts, of_draw in zip(drawn, found, strict=True):
+        for given, (exact, macro_f1) in zip(answers, of_draw, strict=True):
+            of_texts = (labels.repeat(counts, axis=0), given.repeat(counts, axis=0))
+            occurs = np.logical_or(*of_texts).any(axis=0)
+            assert exact == pytest.approx(metrics.accuracy_score(*of_texts))
+            assert macro_f1 == pytest.approx(metrics.f1_score(*(one[:, occurs] for one in of_texts), average="macro", zero_division=0.0))
 
 
 def test_several_comparisons_are_corrected_as_by_r() -> None:

@@ -168,16 +168,41 @@ def test_the_inside_can_be_looked_at(mha: Mha) -> None:
     assert mha("heads", "runs/visits", "--max-texts", "20", "--json").code == 0
 
 
-COMMANDS = [("compare", "runs/visits", "copy.keras"), ("report", "runs/visits"), ("data", "runs/visits", "--label-issues", "3")]
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_what_looks_at_one_class_is_refused(command: tuple[str, ...], mha: Mha, trained: Run) -> None:
-    shutil.copy(trained.cwd / "runs/visits/checkpoint.keras", trained.cwd / "copy.keras")
-    result = mha(*command)
+def test_a_report_is_refused(mha: Mha) -> None:
+    result = mha("report", "runs/visits")
     assert result.code == EXIT_USAGE
     line = "a text may have several labels, and this looks at its one class; mha evaluate scores several labels"
     assert result.stderr.splitlines()[-1].endswith(line)
+
+
+def test_models_are_compared_by_exactly_right_texts(mha: Mha, trained: Run) -> None:
+    shutil.copytree(trained.cwd / "runs/visits", trained.cwd / "runs/other")
+    path, order = trained.cwd / "runs/other/checkpoint.keras", [2, 0, 1]  # of the classes, which does not matter
+    checkpoint = read_checkpoint(path)
+    weights = {name: value[..., order] if name.startswith("classifier") else value for name, value in checkpoint.weights.items()}
+    weights["classifier/bias"] = weights["classifier/bias"] + np.float32([0, 9, 0])  # every text is about one thing more
+    names = tuple(checkpoint.class_names[number] for number in order)
+    write_checkpoint(path, dataclasses.replace(checkpoint, weights=weights, class_names=names))
+    found = json.loads(mha("compare", "runs/visits", "runs/other", "--json").stdout)
+    for score in found["models"]:
+        alone = json.loads(mha("evaluate", score["name"], "--json").stdout)
+        assert (score["accuracy"], score["macro_f1"]) == pytest.approx((alone["exact_match"], alone["macro_f1"]))
+    (one,) = found["differences"]
+    assert one["accuracy"] < -0.3
+    assert max(one["accuracy_interval"][1], one["macro_f1_interval"][1]) < 0
+    assert one["verdict"] == "less accurate than runs/visits, hardly by chance"
+    assert one["only_first_right"] - one["only_this_right"] == pytest.approx(-one["accuracy"] * found["num_texts"])
+
+
+def test_wrong_labels_are_found_by_text_and_label(mha: Mha, trained: Run) -> None:
+    given = [("text", "labels"), *((text, "|".join(labels)) for text, labels in rows(240, seed=5))]
+    given[7], given[9] = ("soup cake to that place", ""), ("a sunny day we came", "staff")
+    with (trained.cwd / "wrong.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(given)
+    report = json.loads(mha("data", "wrong.csv", "--label-issues", "2", "--set", "data.label_separator=|", "--json").stdout)
+    issues = {one["line"]: (one["label"], one["suggested"]) for one in report["label_issues"]}
+    assert issues == {8: ("", "food"), 10: ("staff", "")}
+    assert report["num_contradicted"] >= 2 and report["accuracy"] > 0.95
 
 
 REFUSED = {
