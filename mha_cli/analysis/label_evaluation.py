@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from sklearn import metrics
 
 from mha_cli.analysis.evaluation import ClassScore, answers_of, class_scores
@@ -52,29 +53,35 @@ class LabelEvaluation:
 
 
 def evaluate_labels(
-    checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callbacks = SILENT, target: tuple[Measure, float] | None = None
+    checkpoint: Checkpoint,
+    labelled: LabelledTexts,
+    callbacks: Callbacks = SILENT,
+    target: tuple[Measure, float] | None = None,
+    answers: tuple[npt.NDArray[np.float32], float] | None = None,
 ) -> LabelEvaluation:
     """Score a checkpoint that gives several labels per text on labelled texts.
 
-    ``target`` is a measure that the threshold of each label has to reach on these texts, and its value; None takes the checkpoint's own.
+    Args:
+        target: measure that the threshold of each label has to reach on these texts, and its value; None takes the checkpoint's own.
+        answers: results of ``answers_of``, if they are there already.
     """
-    probabilities, seconds = answers_of(checkpoint, labelled, callbacks)
+    probabilities, seconds = answers or answers_of(checkpoint, labelled, callbacks)
     texts, truth, names = labelled.texts, labelled.texts.labels, checkpoint.class_names
     thresholds = checkpoint.label_thresholds
     reached: list[bool | None] = [None] * len(names)
     if target:
         found = find_thresholds(probabilities, truth, names, *target)
         thresholds, reached = np.array([one.threshold for one in found], np.float32), [one.reached for one in found]
-    answers = answers_among(probabilities, True, thresholds)
+    given = answers_among(probabilities, True, thresholds)
     means = ("micro", "macro", "weighted")
-    micro, macro, weighted = (float(metrics.f1_score(truth, answers, average=mean, zero_division=0.0)) for mean in means)
+    micro, macro, weighted = (float(metrics.f1_score(truth, given, average=mean, zero_division=0.0)) for mean in means)
     areas = [
         float(metrics.average_precision_score(is_label, own)) if is_label.any() else None
         for is_label, own in zip(truth.T, probabilities.T, strict=True)
     ]
-    of_labels = zip(class_scores(answers, truth, names), thresholds.tolist(), reached, areas, strict=True)
+    of_labels = zip(class_scores(given, truth, names), thresholds.tolist(), reached, areas, strict=True)
     loss, exact = mean_loss_and_accuracy(probabilities, truth, thresholds)
-    draws = bootstrap(np.stack([(truth & answers).sum(axis=1), truth.sum(axis=1) + answers.sum(axis=1)], axis=1), statistic=_micro_f1)
+    draws = bootstrap(np.stack([(truth & given).sum(axis=1), truth.sum(axis=1) + given.sum(axis=1)], axis=1), statistic=_micro_f1)
     return LabelEvaluation(
         data=labelled.data,
         split=labelled.split,
@@ -87,10 +94,10 @@ def evaluate_labels(
         weighted_f1=weighted,
         exact_match=exact,
         exact_match_interval=wilson_interval(round(exact * len(texts)), len(texts)),
-        hamming_loss=float(metrics.hamming_loss(truth, answers)),
+        hamming_loss=float(metrics.hamming_loss(truth, given)),
         ranking_average_precision=float(metrics.label_ranking_average_precision_score(truth, probabilities)),
         loss=loss,
-        labels_per_text=(float(truth.sum(axis=1).mean()), float(answers.sum(axis=1).mean())),
+        labels_per_text=(float(truth.sum(axis=1).mean()), float(given.sum(axis=1).mean())),
         labels=[LabelScore(**vars(score), threshold=own, reached=good, average_precision=area) for score, own, good, area in of_labels],
         seconds=seconds,
     )

@@ -16,13 +16,15 @@ from mha_cli.cli.progress import status
 EXAMPLES = """mha explain "I expected the plot to be dreadful, and it was superb."
 mha explain "I expected the plot to be dreadful, and it was superb." \\
     --gradients --html why.html
-mha explain --input reviews.csv --record 3 --text-column review"""
+mha explain --input reviews.csv --record 3 --text-column review
+mha explain "A superb film with a dreadful ending." --label neg"""
 
 
 def explain(
     context: Context,
     given: OneText,
     reading: options.InputOptions,
+    label: Annotated[str | None, Option("--label", metavar="CLASS", help="Class to explain, instead of the answer.")] = None,
     gradients: Annotated[bool, Option("--gradients", help="Add integrated gradients; this starts TensorFlow.")] = False,
     html: options.HtmlOption = None,
     as_json: options.JsonOption = False,
@@ -39,7 +41,7 @@ def explain(
 
     refuse_output("--html", html)
     model, text = model_and_text(context, given, reading)
-    explanation = explain_text(model, text)
+    explanation = explain_text(model, text, label)
     if gradients:
         with status("starting TensorFlow"):
             from mha_cli.analysis.inside.attribution import integrated_gradients

@@ -101,12 +101,6 @@ def name_of(label: str) -> str:
     return _TRUTH.get(name.lower(), name)
 
 
-def refuse_several_labels(name: str, several: bool) -> None:
-    """Refuse texts with several labels each, and a model of these, where answers of one class are looked at."""
-    if several:
-        raise MhaError(f"{name}: a text may have several labels, and this looks at its one class", "mha evaluate scores several labels")
-
-
 def refuse_other_classes(name: str, classes: Sequence[str], other: str, others: Sequence[str]) -> None:
     """Refuse a model whose classes are not those of another model, or of the texts."""
     if odd := sorted(set(classes) ^ set(others)):

@@ -11,15 +11,15 @@ import numpy.typing as npt
 
 from mha_cli.analysis.evaluation import Evaluation, answers_of, evaluate
 from mha_cli.analysis.inside.head_scores import HeadReport, score_heads
+from mha_cli.analysis.label_evaluation import LabelEvaluation, evaluate_labels
 from mha_cli.analysis.shuffle import ShuffleResult, compare
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.labelled_text import LabelledText
-from mha_cli.data.labels import refuse_several_labels
 from mha_cli.data.scored_texts import LabelledTexts, located_texts
 from mha_cli.data.sources import DataSection
 from mha_cli.errors import MhaError
 from mha_cli.runtime.inspection import explain
-from mha_cli.runtime.metrics import confidence_bins
+from mha_cli.runtime.metrics import answers_among, confidence_bins
 from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord
 
 MOST_MISTAKES = 10  # wrong answers that are shown
@@ -36,8 +36,9 @@ class Mistake:
     """A wrong answer."""
 
     place: str  # file, or source and split, and the line or the number of the text in it
-    true: str  # class of the text
-    answer: str
+    true: str  # class of the text, or its labels
+    answer: str  # class, or one of several labels
+    missed: bool  # whether the text has this label and did not get it
     probability: float  # probability of the answer, in [0, 1]
     words: list[str]  # consecutive words to show: all that the model reads, or of a longer text those that decide most
     falls: list[float] | None  # fall of the answer's probability without each word; None for a text that is too long to explain
@@ -52,7 +53,7 @@ class Report:
     name: str  # name of the run, or of the file
     checkpoint: Checkpoint
     history: list[EpochRecord]  # epochs of the training; empty if unknown
-    evaluation: Evaluation
+    evaluation: Evaluation | LabelEvaluation
     reliability: npt.NDArray[np.float64]  # answers by their probability, from ``confidence_bins``
     mistakes: list[Mistake]  # wrong answers, the most confident first
     shuffle: ShuffleResult  # word-order test on a random part
@@ -70,23 +71,31 @@ def report(
     callbacks: Callbacks = SILENT,
 ) -> Report:
     """Score a checkpoint on ``labelled``, of ``data``, explain its worst mistakes, shuffle the words of ``word_order``, silence heads."""
-    refuse_several_labels(name, checkpoint.config.is_multi_label)
     answers = probabilities, _ = answers_of(checkpoint, labelled, callbacks)
-    labels, predicted, confidence = labelled.texts.labels, probabilities.argmax(axis=1), probabilities.max(axis=1)
-    wrong = np.flatnonzero(predicted != labels)
+    labels, names, several = labelled.texts.labels, checkpoint.class_names, checkpoint.config.is_multi_label
+    if several:  # of each text, the label about which the model is wrong with the most confidence
+        given = answers_among(probabilities, several, checkpoint.label_thresholds)
+        confidences = np.where(given == labels, -1.0, np.where(given, probabilities, 1.0 - probabilities))
+        wrong = np.flatnonzero((given != labels).any(axis=1))
+        in_bins = confidence_bins(np.stack([1.0 - probabilities.ravel(), probabilities.ravel()], axis=1), labels.ravel().astype(np.int32))
+    else:
+        confidences, in_bins = probabilities, confidence_bins(probabilities, labels)
+        wrong = np.flatnonzero(probabilities.argmax(axis=1) != labels)
+    decided, confidence = confidences.argmax(axis=1), confidences.max(axis=1)
     worst = wrong[np.argsort(-confidence[wrong], kind="stable")][:MOST_MISTAKES]
     mistakes = []
     for number, (row, one) in enumerate(zip(worst, located_texts(data, labelled, worst.tolist()), strict=True), 1):
         callbacks.log(f"explaining mistake {number} of {len(worst)}")
-        mistakes.append(_mistake(checkpoint, one, checkpoint.class_names[predicted[row]], float(confidence[row])))
+        missed = several and not given[row, decided[row]]
+        mistakes.append(_mistake(checkpoint, one, names[decided[row]], missed, float(confidence[row])))
     (shuffle,) = compare([(name, checkpoint, word_order)], SHUFFLES, SHUFFLED_TEXTS, callbacks=callbacks)
     for_heads = max(1, min(MOST_FOR_HEADS, ANSWERS_FOR_HEADS // sum(checkpoint.config.model.heads)))
     return Report(
         name=name,
         checkpoint=checkpoint,
         history=[*history],
-        evaluation=evaluate(checkpoint, labelled, answers=answers),
-        reliability=confidence_bins(probabilities, labels),
+        evaluation=(evaluate_labels if several else evaluate)(checkpoint, labelled, answers=answers),
+        reliability=in_bins,
         mistakes=mistakes,
         shuffle=shuffle,
         heads=score_heads(checkpoint, labelled, for_heads, callbacks)[0],
@@ -94,16 +103,17 @@ def report(
     )
 
 
-def _mistake(checkpoint: Checkpoint, one: LabelledText, answer: str, probability: float) -> Mistake:
+def _mistake(checkpoint: Checkpoint, one: LabelledText, answer: str, missed: bool, probability: float) -> Mistake:
     words = checkpoint.text_pipeline().read_words(one.text)
     falls = None
     if 0 < len(words) <= MOST_WORDS:
         with suppress(MhaError):  # its attention may take too much memory all the same
-            falls = explain(checkpoint, one.text).occlusion
+            falls = [-fall if missed else fall for fall in explain(checkpoint, one.text, answer).occlusion]
     start = 0
     if falls is not None and len(falls) > SHOWN_WORDS:
         start = int(np.convolve(np.abs(falls), np.ones(SHOWN_WORDS), "valid").argmax())
     shown = slice(start, start + SHOWN_WORDS)
     place = one.file if one.line is None else f"{one.file}:{one.line}"
     after = max(0, len(words) - shown.stop)
-    return Mistake(place, str(one.label), answer, probability, words[shown], falls and falls[shown], start, after)
+    true = one.label if isinstance(one.label, str) else ", ".join(one.label) or "without a label"
+    return Mistake(place, true, answer, missed, probability, words[shown], falls and falls[shown], start, after)

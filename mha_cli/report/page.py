@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from mha_cli.analysis.evaluation import Evaluation
 from mha_cli.config.loading import config_to_yaml
 from mha_cli.errors import plural, printable
 from mha_cli.plots import figures
@@ -47,7 +48,7 @@ def write_page(report: Report, made_with: Mapping[str, str], again: Sequence[str
     )
     drawn: list[tuple[str, Callable[[Any], Figure], Any]] = [
         ("reliability", figures.reliability_figure, report.reliability),
-        ("lengths", figures.lengths_figure, report.evaluation.by_length),
+        *([("lengths", figures.lengths_figure, report.evaluation.by_length)] if isinstance(report.evaluation, Evaluation) else []),
         ("order", figures.shuffle_figure, [report.shuffle]),
         *([("heads", figures.heads_figure, report.heads)] if any(head.accuracy_fall > 0 for head in report.heads.heads) else []),
         *([("curves", figures.curves_figure, report.history)] if report.history else []),
@@ -60,6 +61,7 @@ def write_page(report: Report, made_with: Mapping[str, str], again: Sequence[str
         config=config_to_yaml(report.checkpoint.config).splitlines(),
         made_with=made_with,
         again=again,
+        several=report.checkpoint.config.is_multi_label,
         matrix=len(report.checkpoint.class_names) <= MATRIX_CLASSES,
         most_log_odds=MOST_LOG_ODDS,
     )

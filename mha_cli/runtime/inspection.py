@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.errors import MhaError, printable
+from mha_cli.errors import MhaError, did_you_mean, printable
 from mha_cli.runtime.classifier import Classifier, Prediction
 from mha_cli.runtime.forward import attention_weights
 from mha_cli.runtime.probabilities import named, probabilities_of
@@ -131,17 +131,17 @@ def view_attention(checkpoint: Checkpoint, text: str) -> AttentionView:
     return _view(classifier, text, words, unknown, SHOWN_WEIGHT_BYTES)
 
 
-def explain(checkpoint: Checkpoint, text: str) -> Explanation:
-    """How much each word of a text decides, by leaving it out.
+def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Explanation:
+    """How much each word of a text decides, by leaving it out, for the answer or for another label.
 
     Source: Zeiler and Fergus 2014, "Visualizing and Understanding Convolutional Networks", section 4.2; on what attention weights do not
     show: Jain and Wallace 2019, "Attention is not Explanation".
     """
-    return look_inside(checkpoint, text, weight_bytes=WEIGHT_BYTES)[0]
+    return look_inside(checkpoint, text, weight_bytes=WEIGHT_BYTES, label=label)[0]
 
 
 def look_inside(
-    checkpoint: Checkpoint, text: str, most_words: int | None = None, weight_bytes: int = SHOWN_WEIGHT_BYTES
+    checkpoint: Checkpoint, text: str, most_words: int | None = None, weight_bytes: int = SHOWN_WEIGHT_BYTES, label: str | None = None
 ) -> tuple[Explanation, AttentionView]:
     """The explanation and the attention between the words of a text of at most ``most_words``, as the model reads it.
 
@@ -164,13 +164,19 @@ def look_inside(
             return code._replace(tokens=np.delete(code.tokens, position, axis=0))
         return pipeline.encode(" ".join(words[:position] + words[position + 1 :]))
 
-    label, left = checkpoint.class_names.index(view.prediction.label), list[float]()
+    prediction, left = view.prediction, list[float]()
+    if label is not None:
+        if label not in checkpoint.class_names:
+            hint = did_you_mean(printable(label), [*map(printable, checkpoint.class_names)])
+            raise MhaError(f"no class '{printable(label)}' in {checkpoint.name}", hint)
+        prediction = replace(prediction, label=label, probability=prediction.probabilities[label])
+    column = checkpoint.class_names.index(prediction.label)
     for start in range(0, len(words), OCCLUSIONS):
         some = [without(position) for position in range(start, min(start + OCCLUSIONS, len(words)))]
-        left += probabilities_of(some, checkpoint)[:, label].tolist()
+        left += probabilities_of(some, checkpoint)[:, column].tolist()
     looked_at = np.mean([weights_HLL.mean(axis=(0, 1)) for weights_HLL in view.weights], axis=0)
-    falls = [view.prediction.probability - probability for probability in left]
-    explanation = Explanation(words, unknown, view.subwords, view.prediction, falls, [float(share) for share in looked_at])
+    falls = [prediction.probability - probability for probability in left]
+    explanation = Explanation(words, unknown, view.subwords, prediction, falls, [float(share) for share in looked_at])
     return explanation, view
 
 

@@ -15,7 +15,6 @@ from sklearn import metrics
 import mha_cli
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.config.settings import MemoryData
-from mha_cli.errors import EXIT_USAGE
 from tests.cli.command import TRACED_SOON, Mha, Result, Run, refusal, run_here
 
 WORDS = {"food": "soup cake bread", "price": "cheap costly bargain", "staff": "waiter smile rude"}
@@ -164,15 +163,36 @@ def test_exports_give_the_same_probabilities(form: str, mha: Mha) -> None:
 def test_the_inside_can_be_looked_at(mha: Mha) -> None:
     found = json.loads(mha("explain", "-c", "runs/visits", "--json", "--gradients", ROW).stdout)
     assert found["label"] in ("food", "price")
+    staff = json.loads(mha("explain", "-c", "runs/visits", "--json", "--label", "staff", ROW).stdout)
+    answer = mha_cli.load("runs/visits").predict([ROW])[0]
+    assert (staff["label"], staff["probability"]) == ("staff", pytest.approx(answer.probabilities["staff"], abs=1e-6))
+    assert staff["occlusion"] != found["occlusion"]
+    assert "no class 'stuff' in" in refusal(mha("explain", "-c", "runs/visits", "--label", "stuff", ROW))
     assert mha("shuffle-test", "runs/visits", "--shuffles", "1", "--json").code == 0
     assert mha("heads", "runs/visits", "--max-texts", "20", "--json").code == 0
 
 
-def test_a_report_is_refused(mha: Mha) -> None:
-    result = mha("report", "runs/visits")
-    assert result.code == EXIT_USAGE
-    line = "a text may have several labels, and this looks at its one class; mha evaluate scores several labels"
-    assert result.stderr.splitlines()[-1].endswith(line)
+def test_a_report(mha: Mha, trained: Run) -> None:
+    pytest.importorskip("jinja2")
+    checkpoint = read_checkpoint(trained.cwd / "runs/visits/checkpoint.keras")
+    certain = {name: {"food": 0.001, "price": 0.999, "staff": 0.5}[name] for name in checkpoint.class_names}  # so that there are mistakes
+    (trained.cwd / "runs/odd").mkdir()
+    write_checkpoint(trained.cwd / "runs/odd/checkpoint.keras", dataclasses.replace(checkpoint, thresholds=certain))
+    (trained.cwd / "runs/odd/config.yaml").write_bytes((trained.cwd / "runs/visits/config.yaml").read_bytes())
+    result = mha("report", "runs/odd")
+    assert (result.code, result.stdout) == (0, "written: runs/odd/report.html\n")
+    page = (trained.cwd / "runs/odd/report.html").read_text("utf-8")
+    found = json.loads(mha("evaluate", "runs/odd", "--json").stdout)
+    for figure in (f"{found['micro_f1']:.4f}", f"{found['exact_match']:.2%}", f"{found['ranking_average_precision']:.4f}"):
+        assert figure in page
+    for label in found["labels"]:
+        row = page.split(f'<th scope="row">{label["name"]}</th>')[1].split("</tr>")[0]
+        assert f"{label['threshold']:.4f}" in row
+        assert f"{label['average_precision']:.2%}" in row
+    mistakes = page.split('<ol class="mistakes">')[1]
+    assert "<li>not <b>price</b>" in mistakes
+    assert "<li><b>food</b>" in mistakes
+    assert "Confusion matrix" not in page
 
 
 def test_models_are_compared_by_exactly_right_texts(mha: Mha, trained: Run) -> None:
