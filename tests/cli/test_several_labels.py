@@ -160,11 +160,11 @@ def test_exports_give_the_same_probabilities(form: str, mha: Mha) -> None:
     assert result.code == 0, result.stderr
 
 
-def test_the_inside_can_be_looked_at(mha: Mha) -> None:
+def test_the_inside_can_be_looked_at(mha: Mha, trained: Run) -> None:
     found = json.loads(mha("explain", "-c", "runs/visits", "--json", "--gradients", ROW).stdout)
     assert found["label"] in ("food", "price")
     staff = json.loads(mha("explain", "-c", "runs/visits", "--json", "--label", "staff", ROW).stdout)
-    answer = mha_cli.load("runs/visits").predict([ROW])[0]
+    answer = mha_cli.load(trained.cwd / "runs/visits").predict([ROW])[0]
     assert (staff["label"], staff["probability"]) == ("staff", pytest.approx(answer.probabilities["staff"], abs=1e-6))
     assert staff["occlusion"] != found["occlusion"]
     assert "no class 'stuff' in" in refusal(mha("explain", "-c", "runs/visits", "--label", "stuff", ROW))
