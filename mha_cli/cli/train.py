@@ -23,11 +23,13 @@ from mha_cli.system.memory import settings_for_less_memory
 
 EXAMPLES = """mha train --config sample
 mha train --config imdb --set model.num_heads=8 --output runs/eight-heads
-mha train --config text --set data.train=reviews.csv"""
+mha train --config text --set data.train=reviews.csv
+mha train --from runs/reviews --set data.train=corrections.csv"""
 
 
 def train(
-    config: options.ConfigOption,
+    config: options.ConfigOption = "",
+    base: Annotated[Path | None, Option("--from", metavar="RUN", help="Train on: a run whose texts, words and weights come first.")] = None,
     overrides: options.SetOption = None,
     output: Annotated[Path | None, options.output_option("Run directory to write.", "runs/NAME of the config or the data")] = None,
     resume: Annotated[bool, Option("--resume", help="Continue the interrupted run in --output from its last saved step.")] = False,
@@ -36,7 +38,15 @@ def train(
     """Train a classifier from a YAML config; the best epoch on validation is kept."""
     if resume and output is None:
         raise MhaError("--resume needs --output", "name the run directory to go on with")
-    settings, name = given_config(config, overrides)
+    options.exclusive("mha train", config=config, **{"from": base})
+    if base:
+        from mha_cli.data.training_on import config_to_train_on  # NumPy: keep `mha --help` fast
+
+        settings, name = config_to_train_on(base, overrides or []), base.resolve().name
+    elif config:
+        settings, name = given_config(config, overrides)
+    else:
+        raise MhaError("no config", "give --config RECIPE, or --from RUN to train on")
     task = task_of(settings.training.distribution)
     if task.num_workers > 1 and output is None:
         raise MhaError("training on several workers needs --output", "name the run directory, which the chief writes")

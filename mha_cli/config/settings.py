@@ -85,6 +85,9 @@ class FilesData(DataSettings):
     train: FilePath | list[FilePath] = Field(
         min_length=1, description="Files or folders to train on, or patterns with `*`; relative paths start at the current folder."
     )
+    more: list[FilePath] = Field(
+        [], description="Further files to train on, added later: their labels replace those of equal texts, and held-out texts stay so."
+    )
     test: FilePath | list[FilePath] | None = Field(None, description="Files or folders to test on; null uses test_share, if it is set.")
     test_share: float | None = Field(
         None, gt=0, lt=1, description="Share of `train` held out for testing, stratified by class, the same for every seed; null for none."
@@ -112,6 +115,8 @@ class FilesData(DataSettings):
     def _faults(self) -> Iterator[str]:
         if self.test is not None and self.test_share is not None:
             yield f"test and test_share={self.test_share} both name test data; take test_share=null, or test=null"
+        if self.more and self.validation == "names":
+            yield "more adds texts whose names are not compared with those of held-out texts; take validation=random"
 
     @property
     def train_paths(self) -> list[str]:
@@ -320,6 +325,7 @@ class TrainingConfig(Settings):
         "accuracy", description="Validation figure that chooses the best epoch; last always chooses the last one."
     )
     teacher: str | None = Field(None, min_length=1, description="Model that teaches the encoder: linear, a run or a checkpoint.")
+    base: str | None = Field(None, min_length=1, description="Run or checkpoint to train on from; `mha train --from` sets it.")
     keep_linear: bool = Field(True, description="Keep the linear model in the checkpoint after it has taught; false drops it.")
     refit_linear: bool = Field(False, description="Fit the linear model of the checkpoint again, with the validation part.")
     refit_encoder: bool = Field(False, description="Train the encoder of the checkpoint again, with the validation part.")
@@ -418,6 +424,8 @@ class Config(Settings):
             yield from self._faults_of_ngrams_and_subwords()
         if self.model.vectors and self.linear and self.linear.ngram_embeddings:
             yield "linear.ngram_embeddings=true learns what model.vectors brings; take ngram_embeddings=false, or vectors=null"
+        if self.model.vectors and self.training.base:
+            yield "training.base has learnt vectors of words of its own, turned by its texts; train anew, with base=null"
         if self.model.pretrained and self.training.word_dropout:
             yield f"training.word_dropout={self.training.word_dropout} drops words, and model.pretrained reads pieces; take 0"
         if self.training.teacher == "linear" and not self.linear:

@@ -29,7 +29,7 @@ from mha_cli.system.callbacks import Callbacks
 from mha_cli.text.encoding import TextPipeline, ids_of
 from mha_cli.text.pieces import PieceTokenizer
 from mha_cli.text.tokenizer import make_tokenizer
-from mha_cli.text.vocabulary import FOREIGN, PADDING_ID, UNKNOWN_ID, Vocabulary, kept_slices, most_frequent, warning_of_unknown
+from mha_cli.text.vocabulary import FOREIGN, NO_WORDS, PADDING_ID, UNKNOWN_ID, Vocabulary, kept_slices, most_frequent, warning_of_unknown
 
 CHUNK_TOKENS = 1 << 20
 """Tokens that are looked at together."""
@@ -190,8 +190,11 @@ class Corpus:
         by_names: True if ``split`` keeps texts that share rare names on one side.
         pieces: tokenizer of a pretrained encoder, which reads the texts as well; None without one.
         learnable: False to accept texts that no classifier could learn from, such as a test split of one class.
+        first_classes: names of the classes that come first without ``class_names``; these may lack texts.
 
     Attributes:
+        stages: file of ``data.more`` that each text comes from, (N,), from 1; 0 for the others.
+        relabelled: file of ``data.more`` that changed the label of each text, (N,), from 1; 0 for none.
         labels: class ids, (N,), or the classes that each text has, (N, C); see ``targets``.
         lengths: int64 (N,), tokens of each text.
         sizes: number of texts of each class, by its name.
@@ -208,6 +211,7 @@ class Corpus:
         by_names: bool = False,
         pieces: PieceTokenizer | None = None,
         learnable: bool = True,
+        first_classes: tuple[str, ...] = (),
     ) -> None:
         self._where = where
         tokenize = make_tokenizer(settings)
@@ -216,6 +220,7 @@ class Corpus:
         self._tokens = TokenStore()
         self._pieces = _PieceReader(pieces)
         offsets, label_numbers, text_hashes, weights = array("q", [0]), array("i"), array("q"), array("f")
+        first_numbers, stages, relabelled = array("i"), array("i"), array("i")
         self._names: list[list[str]] | None = [] if by_names else None
         self._spellings = Counter[tuple[str, str]]()
         for one in texts:
@@ -225,6 +230,9 @@ class Corpus:
             offsets.append(len(self._tokens))
             self._pieces.read(one.text)
             label_numbers.append(labels.setdefault(one.label, len(labels)))
+            first_numbers.append(label_numbers[-1] if one.first_label is None else labels.setdefault(one.first_label, len(labels)))
+            stages.append(one.stage)
+            relabelled.append(one.relabelled)
             text_hashes.append(hash(one.text))
             weights.append(one.weight)
             if one.spelling:
@@ -235,12 +243,16 @@ class Corpus:
         self._offsets, self.hashes = np.frombuffer(offsets, np.int64), np.frombuffer(text_hashes, np.int64)
         self.lengths = np.diff(self._offsets)
         self.weights = None if set(weights) == {1.0} else np.array(weights, np.float32)
-        self.class_names = class_names if class_names is not None else _in_order(names_in_labels(labels))
+        self.stages, self.relabelled = np.array(stages, np.int32), np.array(relabelled, np.int32)
+        further = _in_order({*names_in_labels(labels)} - {*first_classes})
+        self.class_names = class_names if class_names is not None else (*first_classes, *further)
         self._label_numbers = np.array(label_numbers, np.int32)
-        self.labels = numbers_of_labels(list(labels), self.class_names)[self._label_numbers]
+        numbers_of = numbers_of_labels(list(labels), self.class_names)
+        self.labels, self._first_labels = numbers_of[self._label_numbers], numbers_of[np.array(first_numbers, np.int32)]
         self.sizes = dict(zip(self.class_names, class_sizes(self.labels, len(self.class_names)).tolist(), strict=True))
         if learnable:
-            refuse_unlearnable(where, self.sizes, bool(len(self._tokens)), one.line is None, len(self))
+            sizes = {name: size for name, size in self.sizes.items() if size or name not in first_classes}
+            refuse_unlearnable(where, sizes, bool(len(self._tokens)), one.line is None, len(self))
 
     def __len__(self) -> int:
         """Number of texts."""
@@ -273,10 +285,12 @@ class Corpus:
     def split(self, validation_share: float, seed: int) -> tuple[Rows, Rows]:
         """Rows to train on and rows to validate with: stratified by class, or texts that share names together.
 
-        The only text of a class is trained on. Of several classes, a text's rarest counts. ``validation_share`` is in (0, 1).
+        The only text of a class is trained on. Of several classes, a text's rarest counts. ``validation_share`` is in (0, 1). Neither later
+        texts nor later labels change the part of the others.
         """
-        classes = rarest_classes(self.labels)
-        rows = np.flatnonzero(np.bincount(classes)[classes] > 1)
+        first = np.flatnonzero(self.stages == 0)
+        classes = rarest_classes(self._first_labels[first])
+        rows = first[np.bincount(classes)[classes] > 1]
         if not len(rows):  # which one class per text is refused for
             raise MhaError(f"{self._where}: every text is the only one of its rarest label", "give several texts of each label")
         labels = classes[rows]
@@ -288,23 +302,38 @@ class Corpus:
             validation = np.sort(drawn)
         else:
             validation = np.intersect1d(held_out_groups(groups_by_names(self._names), validation_share, seed), rows)
+        for stage in range(1, int(self.stages.max()) + 1):
+            validation = np.concatenate([validation, self._held_out_of_stage(stage, validation_share, seed)])
         train = np.setdiff1d(np.arange(len(self)), validation)
         if self._names is not None and any(len(np.setdiff1d(labels, classes[part])) for part in (train, validation)):
             fault = f"{self._where}: texts that share names cannot be split so that both parts have every class"
             raise MhaError(fault, "take data.validation=random")
         return train, validation
 
-    def facts(self) -> Facts:
-        """The numbers that decide settings."""
+    def _held_out_of_stage(self, stage: int, share: float, seed: int) -> Rows:
+        """Rows of a file of ``data.more`` to validate with: a share of each class, and of a class that is new there at least one."""
+        rows, earlier = np.flatnonzero(self.stages == stage), self.stages < stage
+        classes = rarest_classes(self._first_labels[rows])
+        rng, drawn = np.random.default_rng((seed, stage)), list[int]()
+        for class_id in np.unique(classes):
+            own = rows[classes == class_id]
+            is_new = len(own) > 1 and class_id not in rarest_classes(self._first_labels[earlier])
+            drawn += rng.permutation(own)[: max(round(share * len(own)), is_new)].tolist()
+        return np.sort(np.array(drawn, np.int64))
+
+    def facts(self, known: Vocabulary = NO_WORDS, new_share: float = 1.0) -> Facts:
+        """The numbers that decide settings; see ``Facts`` for the arguments."""
         words = [token for token in self._distinct if any(map(str.isalpha, token))]
         return Facts(
             num_texts=len(self),
             num_classes=len(self.class_names),
             num_tokens=int(self.lengths.sum()),
-            num_words=len(self._distinct),
+            num_words=len({*self._distinct, *known.tokens[len(NO_WORDS) :]}),
             characters=sum(map(len, words)) / max(1, len(words)),
             median_length=int(np.median(self.lengths)),
             usual_length=int(np.quantile(self.lengths, 0.98, method="inverted_cdf")),
+            known_words=len(known) - len(NO_WORDS),
+            new_share=new_share,
         )
 
     def characters(self) -> Counter[str]:
@@ -315,9 +344,12 @@ class Corpus:
                 found[character] += number
         return found
 
-    def vocabulary(self, rows: Rows, size: int) -> Vocabulary:
-        """The most frequent tokens of some texts, ``size`` ids at most."""
-        return most_frequent(self._distinct, self._count_tokens(rows)[0], size)
+    def vocabulary(self, rows: Rows, size: int, first: Vocabulary = NO_WORDS) -> Vocabulary:
+        """The tokens of ``first``, then the most frequent other ones of some texts, ``size`` ids at most."""
+        counts = self._count_tokens(rows)[0]
+        counts[np.array(first.ids(self._distinct)) != UNKNOWN_ID] = 0
+        further = most_frequent(self._distinct, counts, size - len(first) + len(NO_WORDS))
+        return Vocabulary(first.tokens[len(NO_WORDS) :] + further.tokens[len(NO_WORDS) :]) if len(first) > len(NO_WORDS) else further
 
     def unknown_share(self, vocabulary: Vocabulary, of_others: bool = False) -> float:
         """Share of all tokens that a vocabulary lacks; with ``of_others``, tokens of a single text are unknown, as for the other texts."""

@@ -30,10 +30,12 @@ class Facts:
     """The numbers that decide settings, of the texts to learn from and to validate with.
 
     Args:
-        num_words: distinct tokens.
+        num_words: distinct tokens, with the known ones.
         characters: mean length of a distinct token with a letter, in characters; 0 if there is none.
         median_length: tokens that half of the texts do not exceed.
         usual_length: tokens that 98 % of the texts do not exceed.
+        known_words: tokens that the model to train on knows; 0 without one.
+        new_share: share of the texts that it has not learnt from, or with another label; 1 without one.
     """
 
     num_texts: int
@@ -43,6 +45,8 @@ class Facts:
     characters: float
     median_length: int
     usual_length: int
+    known_words: int = 0
+    new_share: float = 1.0
 
     def __str__(self) -> str:
         """The facts in a line."""
@@ -93,7 +97,7 @@ def rules(facts: Facts, named: dict[str, Any]) -> dict[str, dict[str, Any]]:
     decided = {
         "data": {"validation_share": round(min(0.2, max(0.05, 200 / facts.num_texts)), 3)},
         "text": {
-            "vocabulary_size": MOST_IDS if has_vectors else max(3, min(MOST_IDS, facts.num_words + 2)),
+            "vocabulary_size": MOST_IDS if has_vectors else max(3, min(MOST_IDS + facts.known_words, facts.num_words + 2)),
             "sequence_length": max(16, min(800, facts.usual_length)),
             "subword_characters": characters,
         },
@@ -112,7 +116,7 @@ def rules(facts: Facts, named: dict[str, Any]) -> dict[str, dict[str, Any]]:
             "context_windows": [5, 25] if is_weighed else [],
         },
         "training": {
-            "epochs": max(least, min(most, round(texts_in_all / facts.num_texts))),
+            "epochs": max(1, round(facts.new_share * max(least, min(most, round(texts_in_all / facts.num_texts))))),
             "batch_size": 32 if facts.num_texts >= 1_000 else 8,
             "teacher": "linear" if has_linear and (stands_alone or (teaches and not has_unlabelled)) else None,
         },

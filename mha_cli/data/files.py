@@ -6,13 +6,14 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import cached_property
-from itertools import chain, compress
+from functools import cached_property, partial
+from itertools import chain, compress, repeat
 from typing import TYPE_CHECKING
 
 from mha_cli.config.settings import FilesData
 from mha_cli.data.labelled_text import LabelledText, TextSource, place_of
 from mha_cli.data.labels import labelled
+from mha_cli.data.later_texts import with_later
 from mha_cli.data.paths import matching_paths, natural_order
 from mha_cli.data.text_weights import that_count, weight_of
 from mha_cli.errors import MhaError, did_you_mean, listed, printable, shown_path
@@ -74,12 +75,16 @@ class FileTexts(TextSource):
         columns, weight = self._columns, self._settings.weight_column if split == "train" else None
         if weight:
             columns = columns._replace(fields=(*columns.fields, weight), weight=weight)
-        if self._settings.test_share and (split == "train" or not given["test"]):
+        has_part = self._settings.test_share and (split == "train" or not given["test"])
+        if split == "test" and not has_part:
+            return self._labelled(given[split], columns, self.warnings)
+        warnings = self.warnings if split == "train" else None  # both parts are in the same files
+        texts: Iterator[LabelledText] = self._labelled(given["train"], columns, warnings)
+        drawn: Iterable[bool] = repeat(True)
+        if has_part:
             drawn = self._test_part if split == "test" else ~self._test_part
-            warnings = self.warnings if split == "train" else None  # both parts are in the same files
-            texts: Iterator[LabelledText] = compress(self._labelled(given["train"], columns, warnings), drawn)
-        else:
-            texts = self._labelled(given[split], columns, self.warnings)
+        later = [partial(self._labelled, [path], columns) for path in self._settings.more]
+        texts = with_later(texts, drawn, later, warnings) if later else compress(texts, drawn)
         return that_count(texts, shown_path(self.name), self.warnings) if weight else texts
 
     def _labelled(self, paths: Iterable[str], columns: Columns, warnings: StreamWarnings | None = None) -> Iterator[LabelledText]:

@@ -18,6 +18,9 @@ class LabelledText(NamedTuple):
         line: line that it begins on, from 1, in Parquet its row, without files its number; None for a file that is the text.
         part: value of a further column that was asked for.
         weight: how much it counts in training.
+        stage: 0, or the number of the file of ``data.more`` that has the text first, from 1.
+        first_label: label that it had there, by which it was held out or not; None for the same label.
+        relabelled: number of the file of ``data.more`` that changed the label, from 1; 0 for none.
     """
 
     text: str
@@ -27,6 +30,9 @@ class LabelledText(NamedTuple):
     line: int | None = None
     part: object = None
     weight: float = 1.0
+    stage: int = 0
+    first_label: str | tuple[str, ...] | None = None
+    relabelled: int = 0
 
 
 def place_of(file: str, line: int | None) -> str:

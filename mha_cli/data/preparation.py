@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, compress
 from pathlib import Path
 
@@ -18,16 +18,17 @@ from mha_cli.data.decisions import decide, in_words
 from mha_cli.data.files import FileTexts
 from mha_cli.data.in_memory import MemoryTexts
 from mha_cli.data.labelled_text import TextSource
-from mha_cli.data.labels import NAMED_CLASSES, refuse_other_classes
+from mha_cli.data.labels import NAMED_CLASSES, ONE_CLASS, refuse_other_classes
 from mha_cli.data.made_texts import made_texts
 from mha_cli.data.sources import open_source, with_columns
 from mha_cli.data.targets import are_several, one_hot
+from mha_cli.data.training_on import facts_beside, in_words_beside, refuse_other_settings, stages_of
 from mha_cli.errors import MhaError, listed, plural, printable, shown_path
 from mha_cli.pretrained.folder import PretrainedEncoder, read_pretrained, with_pretrained
 from mha_cli.pretrained.vectors import VECTOR_FORMATS, WordVectors, read_vectors
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.text.encoding import TextPipeline
-from mha_cli.text.vocabulary import Vocabulary
+from mha_cli.text.vocabulary import NO_WORDS, Vocabulary
 
 MOST_KNOWN = 0.1
 """Share of the validation part that may be among the texts learnt from without a note."""
@@ -46,6 +47,8 @@ class PreparedData:
         teacher: run that teaches, with ``train`` and then ``unlabelled`` as it reads them; None for none.
         pretrained: encoder that the training starts from; None for one from scratch.
         vectors: vectors of words of ``vocabulary``, which then has words of their file as well; None without a file.
+        base: model that is trained on; None for a training from the start.
+        held_out_before: which texts of ``validation`` were held out when ``base`` was trained, (E,); none if its texts are not read again.
     """
 
     config: Config
@@ -59,6 +62,13 @@ class PreparedData:
     teacher: tuple[Checkpoint, EncodedTexts] | None = None
     pretrained: PretrainedEncoder | None = None
     vectors: WordVectors | None = None
+    base: Checkpoint | None = None
+    held_out_before: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
+
+    @property
+    def forgets(self) -> bool:
+        """Whether the texts of ``base`` are not among the texts, so that only its weights know of them."""
+        return self.base is not None and not self.held_out_before.any()
 
     def with_validation(self) -> PreparedData:
         """The same with all labelled texts in ``train``."""
@@ -71,13 +81,23 @@ class PreparedData:
         return None if self.pretrained is None else self.pretrained.tokenizer
 
 
-def prepare(config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryTexts | None = None) -> PreparedData:
-    """Read the training split, or ``in_memory`` texts, hold out the validation part, build the vocabulary and encode both."""
+def prepare(
+    config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryTexts | None = None, base: Checkpoint | None = None
+) -> PreparedData:
+    """Read the training split, or ``in_memory`` texts, hold out the validation part, build the vocabulary and encode both.
+
+    ``base`` is the model to train on, by default that of the config.
+    """
     config = config.model_copy(update={"data": with_columns(config.data, callbacks.note)})
+    if config.training.base:
+        base = read_checkpoint(checkpoint_in(Path(config.training.base)))
+    num_stages = stages_of(base, config)
     pretrained = None
     if config.model.pretrained:
         pretrained = read_pretrained(Path(config.model.pretrained))
         config = with_pretrained(config, pretrained)
+    if base:
+        refuse_other_settings(base, config, num_stages)
     run = config.training.teacher
     teacher = None if run in (None, "linear") else read_checkpoint(checkpoint_in(Path(run)))
     if config.model.vectors and not Path(config.model.vectors).exists():  # they are read after the texts, which may take long
@@ -88,8 +108,11 @@ def prepare(config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryText
     texts = counted(source.read(split), source.name, callbacks)
     where = source.name if in_memory else f"{source.name}, split {split}"
     pieces = None if pretrained is None else pretrained.piece_tokenizer(config.text)
-    corpus = Corpus(texts, config.text, source.class_names, where, config.data.validation == "names", pieces)
+    by_names, first_classes = config.data.validation == "names", base.class_names if base else ()
+    corpus = Corpus(texts, config.text, source.class_names, where, by_names, pieces, first_classes=first_classes)
     config = config.for_labels(are_several(corpus.labels))
+    if base and config.task != base.config.task:
+        raise MhaError(f"{source.name}: several labels per text, and training.base gives one", ONE_CLASS)
     if config.is_multi_label:
         callbacks.note(f"{source.name}: several labels per text, {corpus.labels.sum() / len(corpus):.1f} on average")
     if teacher:
@@ -97,13 +120,21 @@ def prepare(config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryText
     for warning in _data_warnings(corpus, source, config):
         callbacks.note(warning)
 
+    facts = corpus.facts()
+    if base:
+        facts = facts_beside(base, corpus, num_stages)
     if config.auto:
-        for line in in_words(config, corpus.facts()):
+        for line in in_words(config, facts):
             callbacks.note(line)
-        config = decide(config, corpus.facts())
+        config = decide(config, facts)
 
     train_rows, validation_rows = corpus.split(config.data.validation_share, config.seed)
-    vocabulary = corpus.vocabulary(np.arange(len(corpus)) if config.learns_from_validation else train_rows, config.text.vocabulary_size)
+    held_out_before = corpus.stages[validation_rows] < num_stages
+    if base:
+        for line in in_words_beside(base, corpus, num_stages, validation_rows):
+            callbacks.note(line)
+    rows = np.arange(len(corpus)) if config.learns_from_validation else train_rows
+    vocabulary = corpus.vocabulary(rows, config.text.vocabulary_size, base.vocabulary if base else NO_WORDS)
     vectors = None
     if config.model.vectors:
         vectors = read_vectors(Path(config.model.vectors), vocabulary, config.text)
@@ -129,7 +160,9 @@ def prepare(config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryText
         labelled = compress((one.text for one in source.read(split)), np.isin(np.arange(len(corpus)), train_rows))
         teaches = teacher, encode_texts(chain(labelled, source.unlabelled() or (), made), teacher.text_pipeline())
     targets, names = one_hot(train.labels, len(corpus.class_names)), corpus.class_names
-    return PreparedData(config, train, targets, validation, vocabulary, names, encoded, 0, teaches, pretrained, vectors)
+    return PreparedData(
+        config, train, targets, validation, vocabulary, names, encoded, 0, teaches, pretrained, vectors, base, held_out_before
+    )
 
 
 def _data_warnings(corpus: Corpus, source: TextSource, config: Config) -> Iterator[str]:

@@ -51,7 +51,8 @@ def labelled_texts(
             raise MhaError(part, "choose on texts that it has not learnt from: --split test, or --data FILE")
         texts = of_known_classes(source.read(source.splits[0]), checkpoint.class_names, config.is_multi_label, separator)
         pieces = checkpoint.text_pipeline().pieces
-        corpus = Corpus(texts, config.text, checkpoint.class_names, source.name, data.validation == "names", pieces)
+        classes, by_names = checkpoint.class_names, data.validation == "names"
+        corpus = Corpus(texts, config.text, None, source.name, by_names, pieces, first_classes=classes)
         _, rows = corpus.split(data.validation_share, config.seed)
         encoded = corpus.encode(rows, checkpoint.vocabulary, config.text)
         if config.learns_from_validation:
@@ -150,4 +151,4 @@ def _names_learnt_files(checkpoint: Checkpoint, data: DataSection, split: str) -
     if split == "test" and not data.test_paths and alike:
         return False  # the part that was left out
     scored = data.test_paths if split == "test" and data.test_paths else data.train_paths
-    return not set(map(os.path.abspath, scored)).isdisjoint(map(os.path.abspath, trained.train_paths))
+    return not set(map(os.path.abspath, scored)).isdisjoint(map(os.path.abspath, [*trained.train_paths, *trained.more]))

@@ -6,7 +6,6 @@ Axes: N texts, R buckets, U units of the logits, E distinct n-grams of all texts
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -18,10 +17,11 @@ from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import PreparedData
 from mha_cli.data.targets import one_hot
+from mha_cli.linear.composition import LinearModel, linear_of
 from mha_cli.linear.context_weights import learn_context_weights, weighted_logits
 from mha_cli.linear.features import Ngrams, embeddings_of_words, most_in_memory, ngrams_of, text_features
 from mha_cli.linear.ngram_embeddings import learn_ngram_embeddings
-from mha_cli.linear.one_vs_rest import FOLDS, Examples, Regularization, cross_fitted, fit_one_vs_rest
+from mha_cli.linear.one_vs_rest import FOLDS, Coefficients, Examples, Regularization, cross_fitted, fit_one_vs_rest
 from mha_cli.linear.regularization import CHOICE_TEXTS, choose_regularization
 from mha_cli.linear.stacking import fit_stack
 from mha_cli.linear.stored_features import StoredFeatures, store_features
@@ -32,16 +32,6 @@ from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import MemoryEstimate
 
 Floats = npt.NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class LinearModel:
-    """The weights of the layer `linear`, and the bias that the classifier adds."""
-
-    table: Floats  # logits of the n-grams, (R, U); one unit per class, or one for the second of two classes
-    bias: Floats  # logits of every text, (U,)
-    context_weights: Floats | None  # how much n-grams count near a word, (W, K); None without windows
-    regularization: Regularization | None = None  # regularization of the table, where it is known
 
 
 def fit_linear_model(config: Config, data: PreparedData, callbacks: Callbacks = SILENT) -> LinearModel:
@@ -107,11 +97,16 @@ class _Fit:
         labels, num_classes = self.texts.labels, len(data.class_names)
         repeats = self.texts.weights
         weights = loss_weights(config.training.class_weights, one_hot(labels, num_classes), repeats)
-        if in_memory:
+        self.base = earlier = None
+        if data.base is not None and data.forgets:
+            self.base = linear_of(data.base, num_classes, self.num_words)
+        if self.base is not None:
+            earlier = Coefficients(self.base.table, self.base.bias)
+        if in_memory and self.base is None:
             features = text_features(self.texts, self.ngrams, self.linear, callbacks)
         else:
             features = store_features(self.texts, self.linear, embeddings, callbacks)
-        self.examples = Examples(features, labels, num_classes, weights, embeddings, repeats)
+        self.examples = Examples(features, labels, num_classes, weights, embeddings, repeats, earlier)
 
     @cached_property
     def ngrams(self) -> Ngrams:  # of ``part``
@@ -143,8 +138,8 @@ class _Fit:
 
     def model(self) -> LinearModel:
         table, bias = fit_one_vs_rest(self.examples, self.regularization, self.callbacks)
-        context_weights = None
-        if self.linear.context_windows:
+        context_weights = None if self.base is None else self.base.context_weights
+        if self.linear.context_windows and context_weights is None:
             logits_NU, ngrams_EU = self.out_of_fold
             self.callbacks.log("learning where n-grams count")
             start = fit_stack(np.zeros_like(logits_NU), logits_NU, self.examples.labels, self.texts.weights)

@@ -42,6 +42,18 @@ FOLDS = 5  # folds of the texts; each gets out-of-fold logits from a model of th
 Floats = npt.NDArray[np.float32]
 
 
+class Coefficients(NamedTuple):
+    """The table of logits, (R, U), and the bias, (U,). A unit is a class, or the second of two classes."""
+
+    table: Floats
+    bias: Floats
+
+    def logits(self, features: Any) -> Floats:
+        """The logits of texts, (N, U)."""
+        found: Floats = features @ self.table + self.bias
+        return found
+
+
 @dataclass(frozen=True)
 class Examples:
     """What a linear model is fitted on."""
@@ -52,6 +64,7 @@ class Examples:
     weights: Floats  # weight of each text's loss, (N,)
     embeddings: NgramEmbeddings | None = None  # with them, the model also reads their sum over a text
     repeats: Floats | None = None  # how often each text counts, (N,), where ``weights`` balance classes as well; None for once each
+    earlier: Coefficients | None = None  # model that the fit adds to and stays near, for ``StoredFeatures`` alone
 
     @property
     def units(self) -> int:
@@ -67,18 +80,6 @@ class Examples:
         """The texts of some rows."""
         repeats = None if self.repeats is None else self.repeats[rows]
         return replace(self, features=self.features[rows], labels=self.labels[rows], weights=self.weights[rows], repeats=repeats)
-
-
-class Coefficients(NamedTuple):
-    """The table of logits, (R, U), and the bias, (U,). A unit is a class, or the second of two classes."""
-
-    table: Floats
-    bias: Floats
-
-    def logits(self, features: Any) -> Floats:
-        """The logits of texts, (N, U)."""
-        found: Floats = features @ self.table + self.bias
-        return found
 
 
 class Regularization(NamedTuple):
@@ -165,12 +166,19 @@ def _fit_stored(
     scale_F = np.concatenate([scale_R / rms, np.full(width, 1.0 / spread)]).astype(np.float32)
 
     signs_NU = np.where(one_hot(labels, num_classes)[:, -examples.units :], 1, -1).astype(np.int8)
-    weights_FU, bias_U = dual_descent(features, signs_NU, regularization.c * examples.weights, shift_F, scale_F, callbacks, what)
+    earlier = examples.earlier
+    start_NU = None if earlier is None else earlier.logits(features) / regularization.scale
+    c_N = regularization.c * examples.weights
+    weights_FU, bias_U = dual_descent(features, signs_NU, c_N, shift_F, scale_F, callbacks, what, start_NU)
     weights_FU *= regularization.scale * scale_F[:, None]
     table, direction_DU = np.split(weights_FU, [buckets])
     if embeddings is not None:
         table[embeddings.buckets] += embeddings.table @ direction_DU
-    return Coefficients(table, (regularization.scale * bias_U - mean_D @ direction_DU).astype(np.float32))
+    bias = (regularization.scale * bias_U - mean_D @ direction_DU).astype(np.float32)
+    if earlier is None:
+        return Coefficients(table, bias)
+    occurs_U = (signs_NU > 0).any(axis=0)  # texts of other classes say nothing new about a class that has none
+    return Coefficients(table * occurs_U + earlier.table, bias * occurs_U + earlier.bias)
 
 
 def cross_fitted(

@@ -111,10 +111,16 @@ def to_model(checkpoint: Checkpoint) -> keras.Model:
 
 
 def start_from(model: keras.Model, weights: Mapping[str, Any]) -> None:
-    """Give a model the weights of a pretrained encoder, by path; it may know more positions than the model's texts have."""
+    """Give a model the weights of a trained encoder, by path.
+
+    It may know more positions than the model's texts have, or fewer words and classes: the further ones stay as they are.
+    """
     for weight in model.weights:
         if weight.path in weights:
-            weight.assign(weights[weight.path][: weight.shape[0]])
+            values, known = np.array(weight), weights[weight.path]
+            shared = tuple(slice(min(sizes)) for sizes in zip(values.shape, known.shape, strict=True))
+            values[shared] = known[shared]
+            weight.assign(values)
 
 
 def start_words_from(model: keras.Model, ids_V: Any, vectors_VD: Any) -> None:

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mha_cli.checkpoint.file import read_checkpoint
+from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
 from mha_cli.checkpoint.runs import choose_checkpoint, run_directory
 from mha_cli.config.loading import config_from_dict, section_of
 from mha_cli.config.recipes import find_config
 from mha_cli.config.yaml_file import read_yaml
 from mha_cli.data.in_memory import MemoryTexts, texts_in
+from mha_cli.data.training_on import with_open_settings
+from mha_cli.errors import MhaError
 from mha_cli.records.record import Record
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.system.callbacks import SILENT, Callbacks
@@ -45,6 +47,7 @@ def train(
     labels: Sequence[object],
     *,
     weights: Sequence[float] | None = None,
+    base: Classifier | None = None,
     output: str | os.PathLike[str] | None = None,
     log: Callable[[str], None] | None = None,
     **settings: Any,
@@ -57,11 +60,13 @@ def train(
         texts: texts to learn from and to validate with, N.
         labels: class of each, or a list of them.
         weights: how much each text counts: 2 as if it were there twice, 0 not at all; None for all alike.
+        base: classifier to train on from; the config then is ``{}``, or holds what replaces settings of its own. Texts that it has learnt
+            from are not to be given again, since their held-out part is not known.
         output: run directory to write; None leaves nothing behind.
         settings: settings by their names, such as ``epochs=3``, that replace the config's. Those of the linear model are one dict, as in
             ``linear={"max_ngram": 2}``; ``linear=None`` turns it off.
     """
-    resolved = given_config(config, settings)
+    resolved = given_config(config if base is None else _config_on(base.checkpoint, config), settings)
     given = MemoryTexts(texts, labels, weights)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()) if output is None else output)
@@ -69,7 +74,7 @@ def train(
         from mha_cli.data.preparation import prepare
 
         callbacks = SILENT if log is None else Callbacks(note=log, on_epoch=lambda record: log(str(record)))
-        data = prepare(resolved, callbacks, given)
+        data = prepare(resolved, callbacks, given, base.checkpoint if base else None)
         from mha_cli.system.tensorflow_setup import graphs_let_go  # TensorFlow: after everything that may be refused
         from mha_cli.training.run import train as run_training
 
@@ -122,6 +127,16 @@ def given_config(config: str | os.PathLike[str] | Mapping[str, Any], settings: M
         section = section_of(key)
         value |= {section: {**(value.get(section) or {}), key: _plain(setting)}} if section else {key: _plain(setting)}
     return config_from_dict(value, name)
+
+
+def _config_on(base: Checkpoint, config: object) -> dict[str, Any]:
+    """The config of a training on: the base's, with open settings, and what a dict gives in their place."""
+    if not isinstance(config, Mapping):
+        raise MhaError("base brings its own config", "give {} as the config, or a dict of what replaces its settings")
+    value = with_open_settings(base.config)
+    for name, given in config.items():
+        value[name] = {**(value.get(name) or {}), **given} if isinstance(given, Mapping) else given
+    return value
 
 
 def _plain(setting: Any) -> Any:

@@ -56,6 +56,9 @@ class Vocabulary:
         return list(map(self._ids.get, tokens, repeat(UNKNOWN_ID)))  # half the time of a loop
 
 
+NO_WORDS = Vocabulary(())
+
+
 def warning_of_unknown(num_unknown: int, num_words: int, way_out: str = FOREIGN) -> str:
     """A warning about texts whose words are mostly unknown; empty if they are not, or if there are too few of them.
 

@@ -22,7 +22,8 @@ from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import join_texts
 from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import plural
-from mha_cli.linear.fit import LinearModel, cross_fit_linear_model, linear_logits
+from mha_cli.linear.composition import LinearModel
+from mha_cli.linear.fit import cross_fit_linear_model, linear_logits
 from mha_cli.linear.stacking import fit_stack, probabilities_of
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.system.callbacks import Callbacks

@@ -20,7 +20,8 @@ from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, prepare
 from mha_cli.data.targets import are_several
 from mha_cli.errors import EXIT_FAILURE, MhaError
-from mha_cli.linear.fit import LinearModel, cross_fit_linear_model, fit_linear_model, refit_linear_model
+from mha_cli.linear.composition import LinearModel
+from mha_cli.linear.fit import cross_fit_linear_model, fit_linear_model, refit_linear_model
 from mha_cli.linear.stacking import probabilities_of
 from mha_cli.records.objects import plain_json
 from mha_cli.runtime.metrics import mean_loss_and_accuracy

@@ -16,6 +16,7 @@ from mha_cli.data.batches import Rows
 from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import PreparedData
+from mha_cli.linear.composition import encoder_of
 from mha_cli.model.classifier import build_classifier, freeze_below, start_from, start_words_from, up_to_logits
 from mha_cli.model.outputs import are_right, compile_forward, contrastive_loss, cross_entropy, predict_outputs
 from mha_cli.system.tensorflow_setup import set_seed
@@ -52,6 +53,8 @@ class Trainer:
             freeze_below(self.model, config.training.trainable_blocks)
         if data.vectors is not None:
             start_words_from(self.model, data.vectors.ids, data.vectors.table)
+        if data.base is not None:
+            start_from(self.model, encoder_of(data.base, len(data.class_names)))
         self.inputs = EpochInputs(config, data, self.distribution.own)
         self._loss_weights = loss_weights(config.training.class_weights, data.targets, data.train.weights)
         if data.train.weights is not None:  # so that the learning rate means the same

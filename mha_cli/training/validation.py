@@ -5,8 +5,6 @@ Axes: N texts of the validation part, U units of the logits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import numpy.typing as npt
 
@@ -15,10 +13,11 @@ from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights, never_answered
 from mha_cli.data.preparation import PreparedData
 from mha_cli.data.targets import are_several, one_hot
-from mha_cli.linear.fit import LinearModel, linear_logits
+from mha_cli.linear.composition import LinearModel, compose
+from mha_cli.linear.fit import linear_logits
 from mha_cli.linear.stacking import Stack, fit_stack, probabilities_of
 from mha_cli.model.classifier import build_classifier, keras_config
-from mha_cli.runtime.metrics import calibration_error, mean_loss_and_accuracy
+from mha_cli.runtime.metrics import are_right, calibration_error, mean_loss_and_accuracy
 from mha_cli.system.callbacks import EpochRecord
 from mha_cli.training.f1_thresholds import f1_thresholds
 from mha_cli.training.frozen import FrozenEncoder
@@ -58,7 +57,7 @@ class Validation:
         self._loss_weights = loss_weights(config.training.class_weights, targets, data.validation.weights)
         self._is_pretrained = data.pretrained is not None or data.teacher is not None
         self._stack: Stack
-        self._calibration: dict[str, float] = {}
+        self._figures: dict[str, float] = {}
         self._thresholds: dict[str, float] = {}
         self._out_of_fold = np.zeros((0, len(data.class_names)), np.float32)
         if out_of_fold is not None:
@@ -73,21 +72,26 @@ class Validation:
         texts, linear_NU = self._data.validation, self.linear_NU
         encoder_NU = trainer.logits(texts)
         self._stack = fit_stack(encoder_NU, linear_NU, texts.labels, self._loss_weights, self._is_pretrained)
-        several = are_several(texts.labels)
+        several, base, held_out_before = are_several(texts.labels), self._data.base, self._data.held_out_before
         probabilities = probabilities_of(self._stack.logits(encoder_NU, 0.0 if linear_NU is None else linear_NU), several)
+        thresholds: float | Floats = 0.5
         if several:
             parts = [self._data.train, texts] if len(self._out_of_fold) else [texts]
             labels, weights = (np.concatenate(of) for of in ([one.labels for one in parts], [one.weights_or_ones for one in parts]))
             thresholds = f1_thresholds(np.concatenate([self._out_of_fold, probabilities]), labels, weights)
             self._thresholds = dict(zip(self._data.class_names, thresholds.tolist(), strict=True))
-            return mean_loss_and_accuracy(probabilities, texts.labels, thresholds, texts.weights)
-        if linear_NU is None:
+        elif linear_NU is None:
             before, after = (calibration_error(answers, texts.labels) for answers in (probabilities_of(encoder_NU), probabilities))
-            self._calibration = {"calibration_error_before": before, "calibration_error_after": after}
-        self.warning = never_answered(
-            self._config.training.class_weights, self._data.class_names, texts.labels, probabilities.argmax(axis=1)
-        )
-        return mean_loss_and_accuracy(probabilities, texts.labels, weights=texts.weights)
+            self._figures = {"calibration_error_before": before, "calibration_error_after": after}
+        if base is not None and held_out_before.any():
+            right = are_right(probabilities, texts.labels, thresholds)[held_out_before]
+            self._figures["accuracy_of_base"] = base.metrics.get("validation_accuracy", 0.0)
+            self._figures["accuracy_on_its_held_out_texts"] = float(np.average(right, weights=texts.weights_or_ones[held_out_before]))
+        if not several:
+            self.warning = never_answered(
+                self._config.training.class_weights, self._data.class_names, texts.labels, probabilities.argmax(axis=1)
+            )
+        return mean_loss_and_accuracy(probabilities, texts.labels, thresholds, texts.weights)
 
     def checkpoint(self, trainer: Trainer | FrozenEncoder, record: EpochRecord) -> Checkpoint:
         """The model that was scored last, with the figures of its epoch."""
@@ -96,33 +100,9 @@ class Validation:
             config=self._config,
             class_names=self._data.class_names,
             vocabulary=self._data.vocabulary,
-            metrics=metrics | self._calibration,
+            metrics=metrics | self._figures,
             weights=compose(trainer.weights(), self._kept, self._stack),
             keras_config=self._keras_config,
             thresholds=self._thresholds,
             tokenizer=self._data.tokenizer,
         )
-
-
-def compose(encoder: Mapping[str, Floats], fitted: LinearModel | None, stack: Stack) -> dict[str, Floats]:
-    """The weights of a classifier, by path, from its encoder and its linear model, each scaled by the stack."""
-    kernel = encoder["classifier/kernel"] * stack.encoder_weight
-    bias = encoder["classifier/bias"] * stack.encoder_weight + stack.bias
-    linear = {}
-    if fitted is not None:
-        kernel = np.concatenate([kernel, np.eye(len(bias)) * stack.linear_weight])
-        bias = bias + fitted.bias * stack.linear_weight
-        linear = {"linear/table": fitted.table}
-        if fitted.context_weights is not None:
-            linear["linear/context_weights"] = fitted.context_weights
-    return {**encoder, "classifier/kernel": kernel.astype(np.float32), "classifier/bias": bias.astype(np.float32), **linear}
-
-
-def decompose(weights: Mapping[str, Floats]) -> tuple[dict[str, Floats], LinearModel | None]:
-    """The encoder's weights and the linear model, if there is one, of a classifier's weights by path."""
-    if "linear/table" not in weights:
-        return dict(weights), None
-    encoder = {path: weight for path, weight in weights.items() if not path.startswith("linear/")}
-    encoder["classifier/kernel"] = encoder["classifier/kernel"][: -len(encoder["classifier/bias"])]
-    no_bias = np.zeros_like(encoder["classifier/bias"])  # it has gone into the classifier's
-    return encoder, LinearModel(weights["linear/table"], no_bias, weights.get("linear/context_weights"))

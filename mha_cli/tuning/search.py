@@ -20,7 +20,7 @@ from mha_cli.config.settings import Config, LinearConfig
 from mha_cli.data.preparation import PreparedData, prepare
 from mha_cli.data.sources import with_columns
 from mha_cli.errors import MhaError, shown_path
-from mha_cli.linear.fit import LinearModel
+from mha_cli.linear.composition import LinearModel
 from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord, StepProgress
 from mha_cli.system.tensorflow_setup import graphs_let_go
 from mha_cli.system.whole_files import atomic_replace

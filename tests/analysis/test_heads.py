@@ -19,6 +19,7 @@ from mha_cli.config.settings import SampleData
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import prepare
 from mha_cli.data.scored_texts import labelled_texts
+from mha_cli.linear.composition import decompose
 from mha_cli.linear.fit import fit_linear_model
 from mha_cli.model.classifier import to_model
 from mha_cli.runtime.forward import class_probabilities
@@ -26,7 +27,7 @@ from mha_cli.runtime.metrics import mean_loss_and_accuracy
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.system.callbacks import Callbacks, EpochRecord
 from mha_cli.training.trainer import Trainer
-from mha_cli.training.validation import Validation, decompose
+from mha_cli.training.validation import Validation
 from tests.checkpoints import small_checkpoint
 from tests.errors import error_of
 from tests.training.interruptions import train

@@ -3,6 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 import pytest
+from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
 
 from mha_cli.data.token_store import TokenStore
@@ -48,6 +49,23 @@ def test_many_passes_reach_the_optimum_of_another_solver(monkeypatch: pytest.Mon
         theirs = LinearSVC(C=1.0, dual=False, tol=1e-10, max_iter=100_000).fit(read, signs[:, unit], c)
         np.testing.assert_allclose(weights[:, unit], theirs.coef_[0], atol=2e-4)
         np.testing.assert_allclose(bias[unit], theirs.intercept_[0], atol=2e-4)
+
+
+def test_weights_are_added_to_earlier_margins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The optimum of a general solver: half the squared norm, and c times the squared hinge of earlier and new margins together."""
+    monkeypatch.setattr(module, "PASSES", 500)
+    features, signs, c, shift, scale = examples()
+    start = np.random.default_rng(4).normal(size=signs.shape).astype(np.float32)
+    weights, bias = dual_descent(stored(features), signs, c, shift, scale, SILENT, "fitting", start)
+    read = np.hstack([np.where(features != 0, (features - shift) * scale, 0), np.ones((NUM_TEXTS, 1))])
+    for unit in range(UNITS):
+        sign, earlier = signs[:, unit], start[:, unit]
+
+        def objective(x: npt.NDArray[np.float64], sign: npt.NDArray[np.int8] = sign, earlier: Floats = earlier) -> float:
+            return float(0.5 * x @ x + c @ np.square(np.maximum(0, 1 - sign * (earlier + read @ x))))
+
+        found = minimize(objective, np.zeros(FEATURES + 1), method="BFGS", options={"gtol": 1e-6}).x
+        np.testing.assert_allclose(np.append(weights[:, unit], bias[unit]), found, atol=5e-4)
 
 
 def test_the_last_pass_gives_its_mean(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,9 @@ from mha_cli.data.targets import one_hot
 from mha_cli.linear import features as features_module
 from mha_cli.linear import fit as module
 from mha_cli.linear import one_vs_rest
+from mha_cli.linear.composition import LinearModel
 from mha_cli.linear.features import ngrams_of, text_features
-from mha_cli.linear.fit import LinearModel, cross_fit_linear_model, fit_linear_model, linear_logits, refit_linear_model
+from mha_cli.linear.fit import cross_fit_linear_model, fit_linear_model, linear_logits, refit_linear_model
 from mha_cli.linear.one_vs_rest import FOLDS, Examples, fit_one_vs_rest
 from mha_cli.linear.regularization import choose_regularization
 from mha_cli.runtime.forward import position_weights, text_logits

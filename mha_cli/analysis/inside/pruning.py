@@ -17,6 +17,7 @@ from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import prepare
 from mha_cli.data.sources import DataSection
 from mha_cli.errors import MhaError, plural
+from mha_cli.linear.composition import decompose
 from mha_cli.linear.fit import fit_linear_model
 from mha_cli.model.classifier import build_classifier, keras_config
 from mha_cli.runtime.engine import Engine
@@ -25,7 +26,7 @@ from mha_cli.runtime.probabilities import Scorer
 from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord
 from mha_cli.training.run import fit
 from mha_cli.training.trainer import Trainer
-from mha_cli.training.validation import Validation, decompose
+from mha_cli.training.validation import Validation
 
 HEAD_AXES = dict.fromkeys(("query_kernel", "key_kernel", "value_kernel"), 1)
 HEAD_AXES |= dict.fromkeys(("query_bias", "key_bias", "value_bias", "output_kernel", "score_kernel"), 0)

@@ -1,0 +1,101 @@
+"""Training on: a run that starts from the words, the classes and the weights of another one, its base."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.checkpoint.runs import CHECKPOINT, CONFIG
+from mha_cli.config.loading import config_from_dict, config_to_dict, load_config
+from mha_cli.config.settings import Config, FilesData
+from mha_cli.data.batches import Rows
+from mha_cli.data.corpus import Corpus
+from mha_cli.data.decisions import Facts
+from mha_cli.data.paths import matching_paths
+from mha_cli.errors import MhaError, plural, printable, shown_path
+
+OPEN = (("text", "vocabulary_size"), ("training", "epochs"))
+"""Settings that the texts decide anew."""
+
+HELD_OUT_BY = ("validation_share", "validation", "test_share")
+
+
+def config_to_train_on(run: Path, overrides: Sequence[str]) -> Config:
+    """The config of a training on: the run's, with the texts of ``data.train`` after its own, if these are still there."""
+    if not (run / CONFIG).is_file() or not (run / CHECKPOINT).is_file():
+        raise MhaError(f"--from {shown_path(run)}: no run with {CONFIG} and {CHECKPOINT}", "give a folder that mha train has written")
+    own, config = load_config(run / CONFIG), load_config(run / CONFIG, overrides)
+    value = with_open_settings(config, overrides)
+    value["training"]["base"] = str(run)
+    if isinstance(config.data, FilesData) and isinstance(own.data, FilesData) and config.data.train != own.data.train:
+        more: list[str] = []
+        if all(map(_is_there, own.data.train_paths + own.data.more)):
+            value["data"]["train"], more = own.data.train, own.data.more + config.data.train_paths
+        value["data"]["more"] = more
+    return config_from_dict(value, f"--from {shown_path(run)}")
+
+
+def with_open_settings(config: Config, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """A config as plain values, with ``auto`` and without those that the texts decide anew, unless an override sets them."""
+    value = config_to_dict(config.model_copy(update={"auto": False})) | {"auto": True}
+    for section, name in OPEN:
+        if not any(one.startswith(f"{section}.{name}=") for one in overrides):
+            del value[section][name]
+    return value
+
+
+def stages_of(base: Checkpoint | None, config: Config) -> int:
+    """How many stages of the texts are those that the base was trained with; 0 if these are not read again."""
+    if base is None:
+        return 0
+    data, own = config.data, base.config.data
+    if isinstance(data, FilesData) and isinstance(own, FilesData):
+        again = data.train == own.train and data.more[: len(own.more)] == own.more
+        return 1 + len(own.more) if again else 0
+    return int(data == own and data.source != "memory")
+
+
+def facts_beside(base: Checkpoint, corpus: Corpus, num_stages: int) -> Facts:
+    """The numbers that decide settings of a training on."""
+    is_new = (corpus.stages >= num_stages) | (corpus.relabelled >= max(1, num_stages))
+    return corpus.facts(base.vocabulary, float(is_new.mean()))
+
+
+def in_words_beside(base: Checkpoint, corpus: Corpus, num_stages: int, validation: Rows) -> Iterator[str]:
+    """Which classes and labels are new, and whether the base may forget."""
+    name = shown_path(base.name) if base.name else "the base"
+    if further := corpus.class_names[len(base.class_names) :]:
+        yield f"{name}: {plural(len(further), 'class')} more: {', '.join(map(printable, further[:5]))}"
+    if not num_stages:
+        yield f"{name}: the texts that it was trained on are not read again, so it may forget them, and classes without new texts most"
+    changed = corpus.relabelled >= max(1, num_stages)
+    if changed.any():
+        yield f"{plural(int(changed.sum()), 'text')} with another label than before, {int(changed[validation].sum()):,} of them held out"
+
+
+def refuse_other_settings(base: Checkpoint, config: Config, num_stages: int) -> None:
+    """Refuse settings under which the base's weights fit nothing, or its held-out texts would be learnt from."""
+    here, there = (config_to_dict(one) for one in (config.of_checkpoint(), base.config))
+    pairs = {"": (here, there)} | {section: (here[section] or {}, there[section] or {}) for section in ("text", "model", "linear", "data")}
+    names: dict[str, set[str]] = {"": {"seed"}, "data": {*HELD_OUT_BY}} if num_stages else {"": set(), "data": set()}
+    for section, (now, before) in pairs.items():
+        for name in names.get(section, {*now, *before} - {"vocabulary_size"}):
+            if now.get(name) != before.get(name):
+                setting, found = f"{section}.{name}".lstrip("."), f"{printable(str(now.get(name)))}"
+                way_out = f"take {setting}={printable(str(before.get(name)))}, or train anew with training.base=null"
+                raise MhaError(f"{setting}={found}: training.base has {printable(str(before.get(name)))}", way_out)
+    if config.is_frozen and not num_stages:
+        raise MhaError("training.base: a frozen encoder learns its classes from all texts at once", "give the base's texts as well")
+    if num_stages and base.config.training.refit_encoder and not config.is_frozen:
+        fault = "training.base: its encoder has learnt from its held-out texts in the end (training.refit_encoder)"
+        raise MhaError(fault, "train anew with --config RUN/config.yaml --set data.more=[FILE]")
+
+
+def _is_there(given: str) -> bool:
+    try:
+        return all(os.path.exists(os.path.expanduser(path)) for path in matching_paths(given))
+    except MhaError:
+        return False

@@ -1,0 +1,155 @@
+"""Training on: more texts, corrected labels and new classes for a trained run, through the real command."""
+
+import csv
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mha_cli
+from mha_cli.checkpoint.file import read_checkpoint
+from mha_cli.config.loading import load_config
+from mha_cli.data.preparation import prepare
+from mha_cli.data.training_on import config_to_train_on
+from mha_cli.errors import EXIT_USAGE, MhaError
+from tests.cli.command import TRACED_SOON, Mha, Result, Run, refusal, run_here
+from tests.training.interruptions import assert_same_run, interrupt, train
+
+WORDS = {"food": "soup cake bread", "price": "cheap costly bargain", "staff": "waiter smile rude", "noise": "loud music quiet"}
+SETTINGS = (*TRACED_SOON, "model.embed_dim=8", "model.num_heads=2", "model.feed_forward_dim=8", "linear.buckets=4096", "training.epochs=2")
+RUN = "runs/visits"
+
+
+def rows(classes: str, num_texts: int, seed: int) -> list[tuple[str, str]]:
+    """Texts with a word of their class."""
+    rng = random.Random(seed)
+    labels = [rng.choice(classes.split()) for _ in range(num_texts)]
+    return [(f"we found the {rng.choice(WORDS[label].split())} there {seed} {row}", label) for row, label in enumerate(labels)]
+
+
+def write(path: Path, texts: list[tuple[str, str]]) -> None:
+    """A table of texts and labels."""
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([("text", "label"), *texts])
+
+
+def settings_of(*settings: str) -> list[str]:
+    return [argument for setting in settings for argument in ("--set", setting)]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """``mha train --config text`` on texts of three classes. Not to be written to."""
+    cwd = tmp_path_factory.mktemp("visits")
+    write(cwd / "visits.csv", rows("food price staff", 240, seed=0))
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        args = ("train", "--config", "text", *settings_of("data.train=visits.csv", *SETTINGS))
+        return Run(cwd, run_here(*args, cwd=cwd, monkeypatch=monkeypatch))
+
+
+def train_on(trained: Run, output: Path, monkeypatch: pytest.MonkeyPatch, *settings: str) -> Result:
+    """``mha train --from`` the run."""
+    args = ("train", "--from", RUN, *settings_of(*settings), "--output", output, "--json")
+    return run_here(*args, cwd=trained.cwd, monkeypatch=monkeypatch)
+
+
+def answers(run: Path, texts: list[tuple[str, str]]) -> float:
+    """Share of right answers."""
+    found = mha_cli.load(run).predict([text for text, _ in texts])
+    return float(np.mean([one.label == label for one, (_, label) in zip(found, texts, strict=True)]))
+
+
+def test_more_texts_and_a_new_class_come_after_the_old_ones(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert trained.result.code == 0, trained.result.stderr
+    more, run = tmp_path / "more.csv", tmp_path / "run"
+    write(more, [*rows("food price noise", 120, seed=1), ("a dessert menu", "food")])
+    result = train_on(trained, run, monkeypatch, f"data.train={more}")
+    assert result.code == 0, result.stderr
+    before, after = (read_checkpoint(folder / "checkpoint.keras") for folder in (trained.cwd / RUN, run))
+    assert after.class_names == (*before.class_names, "noise")
+    assert after.vocabulary.tokens[: len(before.vocabulary)] == before.vocabulary.tokens
+    assert {"music", "dessert"} <= {*after.vocabulary.tokens} - {*before.vocabulary.tokens}
+    assert f"{RUN}/checkpoint.keras: 1 class more: noise" in result.stderr
+    assert json.loads(result.stdout)["metrics"]["accuracy_of_base"] == before.metrics["validation_accuracy"]
+    assert json.loads(result.stdout)["metrics"]["accuracy_on_its_held_out_texts"] > 0.9
+    assert answers(run, rows(f"{' '.join(before.class_names)} noise", 90, seed=2)) > 0.9
+    config = load_config(run / "config.yaml")
+    assert (config.data.train, config.data.more, config.training.base) == ("visits.csv", [str(more)], RUN)
+
+
+def test_without_its_texts_a_run_keeps_what_it_can(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    more, run = tmp_path / "more.csv", tmp_path / "run"
+    write(more, rows("food noise", 120, seed=1))
+    (trained.cwd / "visits.csv").rename(trained.cwd / "away.csv")
+    try:
+        result = train_on(trained, run, monkeypatch, f"data.train={more}")
+    finally:
+        (trained.cwd / "away.csv").rename(trained.cwd / "visits.csv")
+    assert result.code == 0, result.stderr
+    assert "the texts that it was trained on are not read again, so it may forget them" in result.stderr
+    assert "accuracy_of_base" not in json.loads(result.stdout)["metrics"]
+    assert answers(run, rows("food noise", 60, seed=2)) > 0.9
+    assert answers(run, rows("price", 60, seed=3)) > 0.5
+
+
+def test_the_later_label_of_a_text_counts(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corrected = [(text, "price") for text, label in rows("food price staff", 240, seed=0) if label == "food"][:40]
+    write(tmp_path / "corrections.csv", corrected)
+    result = train_on(trained, tmp_path / "run", monkeypatch, f"data.train={tmp_path / 'corrections.csv'}", "training.epochs=1")
+    assert result.code == 0, result.stderr
+    assert "40 texts with another label than before" in result.stderr
+    monkeypatch.chdir(trained.cwd)
+    data = prepare(load_config(tmp_path / "run/config.yaml"))
+    before = prepare(load_config(Path(RUN) / "config.yaml"))
+    price = data.class_names.index("price")
+    assert len(data.train) == len(before.train)
+    assert (data.train.offsets == before.train.offsets).all()  # the same texts are held out
+    changed = np.concatenate([one.labels for one in (data.train, data.validation)]) == price
+    assert changed.sum() - np.concatenate([one.labels == price for one in (before.train, before.validation)]).sum() == 40
+
+
+def test_other_shapes_and_other_held_out_texts_are_refused(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for setting, there in (("model.embed_dim=16", "8"), ("seed=1", "0"), ("linear.max_ngram=2", "3")):
+        name = setting.partition("=")[0]
+        shown = refusal(train_on(trained, tmp_path / "run", monkeypatch, setting))
+        assert shown == f"{setting}: training.base has {there}; take {name}={there}, or train anew with training.base=null"
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ((), "no config; give --config RECIPE, or --from RUN to train on"),
+        (("--config", "text", "--from", "x"), "mha train takes either --config or --from, not both; leave one of them out"),
+        (("--from", "x"), "--from x: no run with config.yaml and checkpoint.keras; give a folder that mha train has written"),
+    ],
+)
+def test_what_to_start_from_is_said_once(args: tuple[str, ...], message: str, mha: Mha) -> None:
+    result = mha("train", *args)
+    assert (result.code, refusal(result)) == (EXIT_USAGE, message)
+
+
+def test_an_interrupted_run_goes_on(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "more.csv", rows("food price staff noise", 60, seed=4))
+    monkeypatch.chdir(trained.cwd)
+    data = prepare(config_to_train_on(Path(RUN), [f"data.train={tmp_path / 'more.csv'}", "training.epochs=2"]))
+    train(data.config, tmp_path / "whole", data=data)
+    interrupt(data.config, tmp_path / "parts", 3, data)
+    train(load_config(tmp_path / "parts/config.yaml"), tmp_path / "parts", resume=True)
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_a_program_trains_on() -> None:
+    settings = {"embed_dim": 8, "num_heads": 2, "feed_forward_dim": 8, "epochs": 2, "linear": {"buckets": 4096}}
+    texts, labels = zip(*rows("food price", 120, seed=0), strict=True)
+    base = mha_cli.train("text", texts, labels, **settings)
+    texts, labels = zip(*rows("food price noise", 120, seed=1), strict=True)
+    said = list[str]()
+    model = mha_cli.train({}, texts, labels, base=base, epochs=2, log=said.append)
+    assert model.classes == ("food", "price", "noise")
+    assert any("are not read again" in line for line in said)
+    assert model.predict(["the music was loud"])[0].label == "noise"
+    with pytest.raises(MhaError, match="base brings its own config"):
+        mha_cli.train("text", texts, labels, base=base)
