@@ -116,7 +116,7 @@ def rules(facts: Facts, named: dict[str, Any]) -> dict[str, dict[str, Any]]:
             "context_windows": [5, 25] if is_weighed else [],
         },
         "training": {
-            "epochs": max(1, round(facts.new_share * max(least, min(most, round(texts_in_all / facts.num_texts))))),
+            "epochs": max(1, round(facts.new_share**2 * max(least, min(most, round(texts_in_all / facts.num_texts))))),
             "batch_size": 32 if facts.num_texts >= 1_000 else 8,
             "teacher": "linear" if has_linear and (stands_alone or (teaches and not has_unlabelled)) else None,
         },

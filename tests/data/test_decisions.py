@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -54,6 +55,15 @@ def decided(of_texts: Facts) -> tuple[Any, ...]:
 )
 def test_decisions(of_texts: Facts, expected: tuple[Any, ...]) -> None:
     assert decided(of_texts) == expected
+
+
+@pytest.mark.parametrize(("new_share", "epochs"), [(1.0, 10), (0.9, 8), (0.5, 2), (0.06, 1)])
+def test_a_model_that_knows_most_texts_trains_for_fewer_epochs(new_share: float, epochs: int) -> None:
+    assert decide(TEXTS, replace(facts(3_000, 6, 10, 20), new_share=new_share)).training.epochs == epochs
+
+
+def test_words_of_a_model_are_kept_beside_new_ones() -> None:
+    assert decide(TEXTS, replace(facts(3_000, 6, 10, 20, words=70_000), known_words=29_998)).text.vocabulary_size == 59_998
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from mha_cli.runtime.classifier import forward_of
 from mha_cli.training.frozen import FrozenEncoder
 from mha_cli.training.run import run_epoch
 from mha_cli.training.trainer import Trainer
-from tests.cli.command import Mha, refusal, run_here, step_by_step
+from tests.cli.command import Mha, Result, refusal, run_here, step_by_step
 from tests.pretrained.tiny import tiny_folder
 
 ROWS = "".join(f"the film {number} was dreadful,bad\nthe film {number} was superb,good\n" for number in range(40))
@@ -86,6 +86,26 @@ def test_an_encoder_of_few_texts_learns_from_the_validation_part_in_the_end(trai
             run_epoch(trainer, epoch)
         name = "encoder_1/feed_forward_out/kernel"
         assert (np.mean(trainer.weights()[name].astype(np.float16) == found[name]) > 0.99) == is_same
+
+
+def test_a_frozen_encoder_takes_in_a_new_class_and_a_tuned_one_that_knows_its_held_out_texts_is_refused(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = tmp_path / "more.csv"
+    more.write_text("text,label\n" + "".join(f"the film {number} was endless,long\n" for number in range(20)))
+
+    def train_on(run: str) -> Result:
+        args = ("train", "--from", run, "--set", f"data.train={more}", "--output", tmp_path / run)
+        return run_here(*args, cwd=trained, monkeypatch=monkeypatch)
+
+    assert train_on("frozen").code == 0
+    model = mha_cli.load(tmp_path / "frozen")
+    assert model.classes == ("bad", "good", "long")
+    assert [one.label for one in model.predict(["the film 9 was superb", "the film 9 was endless"])] == ["good", "long"]
+    assert refusal(train_on("tuned")) == (
+        "training.base: its encoder has learnt from its held-out texts in the end (training.refit_encoder); train anew with "
+        "--config RUN/config.yaml --set data.more=[FILE]"
+    )
 
 
 @pytest.mark.parametrize("run", ["frozen", "tuned"])
