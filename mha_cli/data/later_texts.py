@@ -30,7 +30,7 @@ def with_later(
         known.add(hash(one.text))
         if is_kept:
             yield relabelled(one)
-    for stage, read in enumerate(later, 1) if warnings else ():
+    for stage, read in enumerate(later, 1) if warnings is not None else ():
         for one in read(warnings):
             if hash(one.text) not in known:
                 known.add(hash(one.text))
