@@ -325,7 +325,7 @@ class TrainingConfig(Settings):
         "accuracy", description="Validation figure that chooses the best epoch; last always chooses the last one."
     )
     teacher: str | None = Field(None, min_length=1, description="Model that teaches the encoder: linear, a run or a checkpoint.")
-    base: str | None = Field(None, min_length=1, description="Run or checkpoint to train on from; `mha train --from` sets it.")
+    base: str | None = Field(None, min_length=1, description="Run or checkpoint to train on from; `mha train --from RUN` sets it.")
     keep_linear: bool = Field(True, description="Keep the linear model in the checkpoint after it has taught; false drops it.")
     refit_linear: bool = Field(False, description="Fit the linear model of the checkpoint again, with the validation part.")
     refit_encoder: bool = Field(False, description="Train the encoder of the checkpoint again, with the validation part.")
