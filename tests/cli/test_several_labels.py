@@ -275,3 +275,14 @@ def test_a_model_of_one_class_refuses_lists(mha: Mha, small: Path, trained: Run)
     (trained.cwd / "lists.jsonl").write_text('{"text": "fine", "label": ["neg", "pos"]}\n')
     line = "lists.jsonl:1: the label is a list; give every text one class, as the model does"
     assert line in refusal(mha("evaluate", small, "--data", "lists.jsonl"))
+
+
+def test_a_run_takes_in_a_further_label(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    more = [(f"{text} loud", [*labels, "noise"]) if row % 3 else (text, labels) for row, (text, labels) in enumerate(rows(90, seed=1))]
+    with (tmp_path / "more.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("text", "labels"), *((text, "|".join(labels)) for text, labels in more)])
+    args = ("train", "--from", "runs/visits", "--set", f"data.train={tmp_path / 'more.csv'}", "--output", tmp_path / "run")
+    assert run_here(*args, cwd=trained.cwd, monkeypatch=monkeypatch).code == 0
+    model = mha_cli.load(tmp_path / "run")
+    assert model.classes == (*WORDS, "noise")
+    assert {*model.predict([f"{ROW} and loud"])[0].labels} == {"food", "price", "noise"}
