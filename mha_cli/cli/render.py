@@ -34,7 +34,7 @@ def training(summary: TrainingSummary, following: str) -> None:
     before, after = (summary.metrics.get(f"calibration_error_{when}") for when in ("before", "after"))
     calibration = {} if after is None else {"calibration error": f"{after:.4f}, without a scale and a shift {before:.4f}"}
     if (held_out := summary.metrics.get("accuracy_on_its_held_out_texts")) is not None:
-        calibration["held-out texts before"] = f"{held_out:.2%}; by the run trained on {summary.metrics['accuracy_of_base']:.2%}"
+        calibration["on the base's texts"] = f"{held_out:.2%} of those held out; the base {summary.metrics['accuracy_of_base']:.2%}"
     figures = {
         "checkpoint": str(summary.checkpoint),
         "epoch kept": f"{best.epoch} of {summary.epochs_run}",
