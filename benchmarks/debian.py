@@ -28,7 +28,12 @@ FEWEST = 50  # texts of a section, at least
 def fetch(lists: Path) -> None:
     """Let apt fetch the lists of packages and their descriptions into a folder of its own."""
     (lists / "partial").mkdir(parents=True, exist_ok=True)
-    options = [f"Dir::State::Lists={lists.resolve()}", f"Acquire::Languages={','.join(LANGUAGES)}", "Dir::Cache::pkgcache=", "Dir::Cache::srcpkgcache="]
+    options = [
+        f"Dir::State::Lists={lists.resolve()}",
+        f"Acquire::Languages={','.join(LANGUAGES)}",
+        "Dir::Cache::pkgcache=",
+        "Dir::Cache::srcpkgcache=",
+    ]
     subprocess.run(["apt-get", *(part for option in options for part in ("-o", option)), "update"], check=True)
 
 

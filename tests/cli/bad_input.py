@@ -96,7 +96,7 @@ SECTIONS: dict[str, list[Case]] = {
         Case("nonsense", "No such command 'nonsense'; see `mha --help`"),
         Case(f"{FILM} --jsno", "No such option: --jsno…--json…; see `mha predict --help`"),
         Case(f"{PREDICT} '-5 stars'", "No such option: -5; put -- before a text that begins with a dash; see `mha predict --help`"),
-        Case("train", "Missing option '--config'; see `mha train --help`"),
+        Case("train", "no config; give --config RECIPE, or --from RUN to train on"),
         Case("train --config ''", "--config is empty; see `mha train --help`"),
         Case("evaluate", "Missing argument 'checkpoint'; see `mha evaluate --help`"),
         Case("evaluate ''", "argument 'checkpoint' is empty; see `mha evaluate --help`"),

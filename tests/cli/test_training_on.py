@@ -121,7 +121,6 @@ def test_other_shapes_and_other_held_out_texts_are_refused(trained: Run, tmp_pat
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ((), "no config; give --config RECIPE, or --from RUN to train on"),
         (("--config", "text", "--from", "x"), "mha train takes either --config or --from, not both; leave one of them out"),
         (("--from", "x"), "--from x: no run with config.yaml and checkpoint.keras; give a folder that mha train has written"),
     ],

@@ -80,7 +80,7 @@ def test_it_says_what_was_found(made: Report, tmp_path: Path) -> None:
 
 
 def test_words_stand_in_the_direction_of_their_script(made: Report, tmp_path: Path) -> None:
-    mistake = Mistake("a.csv:1", "neg", "pos", 0.9, ["فاز", "الفريق"], None, 0, 2)
+    mistake = Mistake("a.csv:1", "neg", "pos", False, 0.9, ["فاز", "الفريق"], None, 0, 2)
     (shown,) = re.findall(r'<div dir="auto">(.*?)</div>', page_of(dataclasses.replace(made, mistakes=[mistake]), tmp_path), re.DOTALL)
     assert re.findall(r"<span (.*?)>(.*?)</span>", shown) == [
         ('class="word"', "فاز"),
@@ -113,8 +113,8 @@ def test_the_same_shade_is_the_same_change_of_the_log_odds_in_every_text() -> No
 
 def test_what_is_missing_is_told(made: Report, tmp_path: Path) -> None:
     scored = dataclasses.replace(made.evaluation, roc_auc=None)
-    unexplained = Mistake("a.csv:1", "neg", "pos", 0.9, ["the", "film"], None, 0, 1_234)
-    wordless = Mistake("a.csv:2", "neg", "pos", 0.9, [], None, 0, 0)
+    unexplained = Mistake("a.csv:1", "neg", "pos", False, 0.9, ["the", "film"], None, 0, 1_234)
+    wordless = Mistake("a.csv:2", "neg", "pos", False, 0.9, [], None, 0, 0)
     less = dataclasses.replace(made, evaluation=scored, history=[], mistakes=[unexplained, wordless])
     source = page_of(less, tmp_path)
     assert source.count("<svg") == 4
