@@ -58,26 +58,19 @@ HDF5_BYTES_A_WEIGHT = 10_000  # bytes that HDF5 adds to the numbers of a weight,
 class Checkpoint:
     """A trained classifier.
 
-    Args:
-        class_names: names in the order of their ids.
-        metrics: figures of the training, such as ``validation_accuracy`` in [0, 1].
-        weights: float32 arrays by Keras variable path.
-        keras_config: architecture as Keras serializes it; kept for Keras, never read by us; empty if it came in the small form.
-        thresholds: probabilities in [0, 1] that answers need, by the names of their classes; a class without one needs none, or one half
-            where a text may have several labels.
-        tokenizer: bytes of a pretrained encoder's ``tokenizer.json``; None without one.
-        name: file that it was read from, for messages; empty for one that was not read.
+    An answer needs the probability in ``thresholds``, in [0, 1], of its class; a class without one needs none, or one half where a text
+    may have several labels.
     """
 
     config: Config
-    class_names: tuple[str, ...]
+    class_names: tuple[str, ...]  # names in the order of their ids
     vocabulary: Vocabulary
-    metrics: Mapping[str, float]
-    weights: Mapping[str, npt.NDArray[np.float32]]
-    keras_config: str
+    metrics: Mapping[str, float]  # figures of the training, such as ``validation_accuracy`` in [0, 1]
+    weights: Mapping[str, npt.NDArray[np.float32]]  # float32 arrays by Keras variable path
+    keras_config: str  # architecture as Keras serializes it; kept for Keras, never read by us; empty if it came in the small form
     thresholds: Mapping[str, float] = field(default_factory=dict)
-    tokenizer: bytes | None = None
-    name: str = field(default="", compare=False)
+    tokenizer: bytes | None = None  # bytes of a pretrained encoder's ``tokenizer.json``; None without one
+    name: str = field(default="", compare=False)  # file that it was read from, for messages; empty for one that was not read
 
     def text_pipeline(self) -> TextPipeline:
         """The way from a text to what the model reads."""

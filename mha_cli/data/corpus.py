@@ -39,23 +39,14 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class EncodedTexts:
-    """Texts as the model reads them.
+    """Texts as the model reads them."""
 
-    Args:
-        tokens: tokens of all texts one after another, (P,) or with subwords (P, 1 + W); on disk, unless there are few.
-        offsets: int64 (N + 1,); text i is ``tokens[offsets[i]:offsets[i + 1]]``.
-        labels: class ids, (N,), or the classes that each text has, (N, C); see ``targets``.
-        num_truncated: texts that were cut to length.
-        weights: how much each text counts in training, (N,); None for all alike.
-        pieces: the same texts as a pretrained encoder reads them; None without one.
-    """
-
-    tokens: TokenStore | npt.NDArray[np.int32]
-    offsets: npt.NDArray[np.int64]
-    labels: Labels
-    num_truncated: int
-    pieces: EncodedTexts | None = None
-    weights: npt.NDArray[np.float32] | None = None
+    tokens: TokenStore | npt.NDArray[np.int32]  # all texts one after another, (P,) or with subwords (P, 1 + W); on disk, unless few
+    offsets: npt.NDArray[np.int64]  # int64 (N + 1,); text i is ``tokens[offsets[i]:offsets[i + 1]]``
+    labels: Labels  # class ids, (N,), or the classes that each text has, (N, C); see ``targets``
+    num_truncated: int  # texts that were cut to length
+    pieces: EncodedTexts | None = None  # the same texts as a pretrained encoder reads them; None without one
+    weights: npt.NDArray[np.float32] | None = None  # how much each text counts in training, (N,); None for all alike
 
     def __len__(self) -> int:
         """Number of texts."""

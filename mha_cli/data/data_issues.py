@@ -20,22 +20,16 @@ SHOWN_SPELLINGS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class DataIssues:
-    """How often each likely mistake occurs in labelled texts; ``line`` has them in words.
+    """How often each likely mistake occurs in labelled texts; ``line`` has them in words."""
 
-    Args:
-        num_wordless: texts without a word; the next two numbers leave them out.
-        variants: spellings of the class with most labels that are spelt otherwise than most of it, the most frequent first.
-        combined: most frequent of the labels that look like several; empty for none.
-    """
-
-    num_wordless: int = 0
+    num_wordless: int = 0  # texts without a word; the next two numbers leave them out
     num_repeated: int = 0
     num_two_labels: int = 0
     num_respelt: int = 0
     num_variants: int = 0
-    variants: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()  # spellings of the class with most labels that are spelt otherwise than most of it, most frequent first
     num_combined: int = 0
-    combined: str = ""
+    combined: str = ""  # most frequent of the labels that look like several; empty for none
     combined_separator: str = ""
     num_blank: int = 0
     num_quoted_rows: int = 0

@@ -27,26 +27,17 @@ MOST_LINEAR_WEIGHTS = 1 << 25  # most numbers in the linear model's table
 
 @dataclass(frozen=True)
 class Facts:
-    """The numbers that decide settings, of the texts to learn from and to validate with.
-
-    Args:
-        num_words: distinct tokens, with the known ones.
-        characters: mean length of a distinct token with a letter, in characters; 0 if there is none.
-        median_length: tokens that half of the texts do not exceed.
-        usual_length: tokens that 98 % of the texts do not exceed.
-        known_words: tokens that the model to train on knows; 0 without one.
-        new_share: share of the texts that it has not learnt from, or with another label; 1 without one.
-    """
+    """The numbers that decide settings, of the texts to learn from and to validate with."""
 
     num_texts: int
     num_classes: int
     num_tokens: int
-    num_words: int
-    characters: float
-    median_length: int
-    usual_length: int
-    known_words: int = 0
-    new_share: float = 1.0
+    num_words: int  # distinct tokens, with the known ones
+    characters: float  # mean length of a distinct token with a letter, in characters; 0 if there is none
+    median_length: int  # tokens that half of the texts do not exceed
+    usual_length: int  # tokens that 98 % of the texts do not exceed
+    known_words: int = 0  # tokens that the model to train on knows; 0 without one
+    new_share: float = 1.0  # share of the texts that it has not learnt from, or with another label; 1 without one
 
     def __str__(self) -> str:
         """The facts in a line."""

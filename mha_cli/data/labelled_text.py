@@ -9,30 +9,18 @@ from mha_cli.errors import shown_path
 
 
 class LabelledText(NamedTuple):
-    """A text, the name of its class or the names of several, and its location.
-
-    Args:
-        label: name of the class; where texts may have several labels, their names, distinct and sorted.
-        spelling: label as the source spells it; empty where that is the name.
-        file: path of its file; in a source without files, the source and its split in words.
-        line: line that it begins on, from 1, in Parquet its row, without files its number; None for a file that is the text.
-        part: value of a further column that was asked for.
-        weight: how much it counts in training.
-        stage: 0, or the number of the file of ``data.more`` that has the text first, from 1.
-        first_label: label that it had there, by which it was held out or not; None for the same label.
-        relabelled: number of the file of ``data.more`` that changed the label, from 1; 0 for none.
-    """
+    """A text, the name of its class or the names of several, and its location."""
 
     text: str
-    label: str | tuple[str, ...]
-    spelling: str = ""
-    file: str = ""
-    line: int | None = None
-    part: object = None
-    weight: float = 1.0
-    stage: int = 0
-    first_label: str | tuple[str, ...] | None = None
-    relabelled: int = 0
+    label: str | tuple[str, ...]  # name of the class; where texts may have several labels, their names, distinct and sorted
+    spelling: str = ""  # label as the source spells it; empty where that is the name
+    file: str = ""  # path of its file; in a source without files, the source and its split in words
+    line: int | None = None  # line where it begins, from 1, in Parquet its row, without files its number; None for a file that is the text
+    part: object = None  # value of a further column that was asked for
+    weight: float = 1.0  # how much it counts in training
+    stage: int = 0  # 0, or the number of the file of ``data.more`` that has the text first, from 1
+    first_label: str | tuple[str, ...] | None = None  # label that it had there, by which it was held out or not; None for the same label
+    relabelled: int = 0  # number of the file of ``data.more`` that changed the label, from 1; 0 for none
 
 
 def place_of(file: str, line: int | None) -> str:

@@ -44,28 +44,19 @@ _RANKS = {name: rank for rank, name in enumerate(LABEL_NAMES)}
 
 @dataclass(frozen=True)
 class Layout:
-    """Format of a file, in words, and the columns of its text and class. Other formats than tables have neither separator nor header.
-
-    Args:
-        separator: separator of columns in words.
-        columns: names of the columns, or their numbers if there is no header line; empty in formats without columns.
-        text_reason: why this is the text column, with other candidates; empty in formats without columns.
-        label_separator: what separates several labels in a cell, where their parts come again in other cells; None if a text has one.
-        label_example: such a cell.
-        part_column: column such as ``split`` that marks texts as ``test``, else column ``group``; empty for neither.
-    """
+    """Format of a file, in words, and the columns of its text and class. Other formats than tables have neither separator nor header."""
 
     format: str
-    separator: str | None = None
+    separator: str | None = None  # separator of columns in words
     header: bool | None = None
-    columns: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()  # names of the columns, or their numbers if there is no header line; empty in formats without columns
     text_column: str = "text"
     label_column: str = "label"
-    text_reason: str = ""
+    text_reason: str = ""  # why this is the text column, with other candidates; empty in formats without columns
     label_reason: str = ""
-    part_column: str = ""
-    label_separator: str | None = None
-    label_example: str = ""
+    part_column: str = ""  # column such as ``split`` that marks texts as ``test``, else column ``group``; empty for neither
+    label_separator: str | None = None  # separator of several labels in a cell, whose parts come again in others; None if a text has one
+    label_example: str = ""  # such a cell
 
     @property
     def has_split(self) -> bool:

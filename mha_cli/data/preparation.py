@@ -38,31 +38,22 @@ MOST_KNOWN = 0.1
 class PreparedData:
     """The training split, divided and encoded.
 
-    Args:
-        config: settings of the run, with those that the data decided.
-        targets: target probabilities of the classes, (N, C), for the N texts of ``train``.
-        vocabulary: words of ``train``, and of the validation part if the model learns from it.
-        unlabelled: texts for the teacher to label; for a run that teaches, with texts made of ``train``.
-        num_guessed: texts at the end of ``train`` whose targets are predictions.
-        teacher: run that teaches, with ``train`` and then ``unlabelled`` as it reads them; None for none.
-        pretrained: encoder that the training starts from; None for one from scratch.
-        vectors: vectors of words of ``vocabulary``, which then has words of their file as well; None without a file.
-        base: model that is trained on; None for a training from the start.
-        held_out_before: which texts of ``validation`` were held out when ``base`` was trained, (E,); none if its texts are not read again.
+    ``held_out_before`` says which texts of ``validation`` were held out when ``base`` was trained, (E,); none if its texts are not read
+    again.
     """
 
-    config: Config
+    config: Config  # settings of the run, with those that the data decided
     train: EncodedTexts
-    targets: npt.NDArray[np.float32]
+    targets: npt.NDArray[np.float32]  # target probabilities of the classes, (N, C), for the N texts of ``train``
     validation: EncodedTexts
-    vocabulary: Vocabulary
+    vocabulary: Vocabulary  # words of ``train``, and of the validation part if the model learns from it
     class_names: tuple[str, ...]
-    unlabelled: EncodedTexts | None = None
-    num_guessed: int = 0
-    teacher: tuple[Checkpoint, EncodedTexts] | None = None
-    pretrained: PretrainedEncoder | None = None
-    vectors: WordVectors | None = None
-    base: Checkpoint | None = None
+    unlabelled: EncodedTexts | None = None  # texts for the teacher to label; for a run that teaches, with texts made of ``train``
+    num_guessed: int = 0  # texts at the end of ``train`` whose targets are predictions
+    teacher: tuple[Checkpoint, EncodedTexts] | None = None  # run that teaches, with ``train`` and then ``unlabelled`` as it reads them
+    pretrained: PretrainedEncoder | None = None  # encoder that the training starts from; None for one from scratch
+    vectors: WordVectors | None = None  # of words of ``vocabulary``, which then has words of their file as well; None without a file
+    base: Checkpoint | None = None  # model that is trained on; None for a training from the start
     held_out_before: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
 
     @property

@@ -47,21 +47,14 @@ class Lengths:
 
 @dataclass(frozen=True, kw_only=True)
 class TextFigures(DataIssues):
-    """Labelled texts in figures, with their likely mistakes.
-
-    Args:
-        classes: texts of each class, the most frequent first.
-        scripts: share of letters in each script, the largest first.
-        labels_per_text: mean number of labels; None if a text has one.
-        together: texts that have both of two labels, the most frequent pairs first; None if a text has one.
-    """
+    """Labelled texts in figures, with their likely mistakes."""
 
     num_texts: int
-    classes: dict[str, int]
+    classes: dict[str, int]  # texts of each class, the most frequent first
     lengths: Lengths
-    scripts: dict[str, float]
-    labels_per_text: float | None = None
-    together: dict[str, int] | None = None
+    scripts: dict[str, float]  # share of letters in each script, the largest first
+    labels_per_text: float | None = None  # mean number of labels; None if a text has one
+    together: dict[str, int] | None = None  # texts that have both of two labels, the most frequent pairs first; None if a text has one
 
 
 @dataclass(frozen=True)
@@ -77,23 +70,15 @@ class DataProfile:
 
 @dataclass(frozen=True)
 class SplitOverview:
-    """A split of the data.
-
-    Args:
-        histogram: texts by upper bound of their tokens; the bounds are 1, 2, 3, 4, 6, 8, 12, 16 and so on.
-        num_cut: texts that are longer than the model reads.
-        unknown_share: share of the tokens that the vocabulary lacks; in training data, each text is read with the vocabulary of all others.
-        num_in_training: test texts that are equal to a training text; None for training data.
-        num_new_classes: test texts of a class that the training data lack; None for training data.
-    """
+    """A split of the data."""
 
     split: str
     texts: TextFigures
-    histogram: dict[int, int]
-    num_cut: int
-    unknown_share: float
-    num_in_training: int | None = None
-    num_new_classes: int | None = None
+    histogram: dict[int, int]  # texts by upper bound of their tokens; the bounds are 1, 2, 3, 4, 6, 8, 12, 16 and so on
+    num_cut: int  # texts that are longer than the model reads
+    unknown_share: float  # share of tokens that the vocabulary lacks; in training data each text is read with the vocabulary of all others
+    num_in_training: int | None = None  # test texts that are equal to a training text; None for training data
+    num_new_classes: int | None = None  # test texts of a class that the training data lack; None for training data
 
 
 @dataclass(frozen=True)

@@ -19,19 +19,13 @@ from mha_cli.system.callbacks import SILENT, Callbacks
 
 @dataclass(frozen=True)
 class LabelledTexts:
-    """A split of a data source as a model reads it.
+    """A split of a data source as a model reads it."""
 
-    Args:
-        data: source in words.
-        rows: rows in the training split, from 0, if the texts are the validation part; None for a whole split.
-        caveat: why figures on these texts are optimistic; empty for no reason.
-    """
-
-    data: str
+    data: str  # source in words
     split: str
     texts: EncodedTexts
-    rows: Rows | None = None
-    caveat: str = ""
+    rows: Rows | None = None  # rows in the training split, from 0, if the texts are the validation part; None for a whole split
+    caveat: str = ""  # why figures on these texts are optimistic; empty for no reason
 
 
 def labelled_texts(

@@ -21,18 +21,14 @@ from mha_cli.system.whole_files import atomic_place
 class Format:
     """A format of other programs.
 
-    Args:
-        write: function that writes a checkpoint to a path where nothing is yet.
-        opened: function that opens the written file or folder in its own runtime; it gives a function from inputs to the probabilities of
-            all classes, float32 (B, C).
-        tolerance: largest difference of a probability from the checkpoint's, in [0, 1].
-        packages: modules of the extra that is called like the format.
+    ``opened`` opens the written file or folder in its own runtime; it gives a function from inputs to the probabilities of all classes,
+    float32 (B, C).
     """
 
-    write: Callable[[Checkpoint, Path], None]
+    write: Callable[[Checkpoint, Path], None]  # function that writes a checkpoint to a path where nothing is yet
     opened: Callable[[Path], Callable[[Inputs], Any]]
-    tolerance: float
-    packages: tuple[str, ...] = ()
+    tolerance: float  # largest difference of a probability from the checkpoint's, in [0, 1]
+    packages: tuple[str, ...] = ()  # modules of the extra that is called like the format
 
 
 ROUNDING = 1e-4
@@ -55,24 +51,16 @@ FORMATS: dict[str, Format] = {
 
 @dataclass(frozen=True)
 class Export:
-    """An export that has been checked on ``num_texts`` texts.
-
-    Args:
-        num_bytes: size of all files at ``path``.
-        largest_difference: largest difference of a class probability from the checkpoint's, in [0, 1].
-        tolerance: largest difference that is allowed.
-        num_changed: checked texts to which the export gives another class.
-        accuracy: accuracy on labelled texts; None if none were given.
-    """
+    """An export that has been checked on ``num_texts`` texts."""
 
     path: str
     format: str
-    num_bytes: int
+    num_bytes: int  # size of all files at ``path``
     num_texts: int
-    largest_difference: float
-    tolerance: float
-    num_changed: int
-    accuracy: Accuracy | None = None
+    largest_difference: float  # largest difference of a class probability from the checkpoint's, in [0, 1]
+    tolerance: float  # largest difference that is allowed
+    num_changed: int  # checked texts to which the export gives another class
+    accuracy: Accuracy | None = None  # accuracy on labelled texts; None if none were given
 
 
 def known_format(name: str) -> Format:

@@ -60,19 +60,12 @@ class Architecture(BaseModel):
 
 @dataclass(frozen=True)
 class Family:
-    """The names that a family gives to its tensors.
+    """The names that a family gives to its tensors."""
 
-    Args:
-        block: beginning of the names of a block's tensors, before its number.
-        parts: a block's tensors by the names of our layers.
-        defaults: settings that ``config.json`` need not have.
-        counts_from_padding: whether the first position has the padding id + 1.
-    """
-
-    block: str
-    parts: Mapping[str, str]
-    defaults: Mapping[str, int]
-    counts_from_padding: bool = False
+    block: str  # beginning of the names of a block's tensors, before its number
+    parts: Mapping[str, str]  # a block's tensors by the names of our layers
+    defaults: Mapping[str, int]  # settings that ``config.json`` need not have
+    counts_from_padding: bool = False  # whether the first position has the padding id + 1
 
     def architecture(self, described: Mapping[str, Any], path: Path) -> Architecture:
         """The sizes that ``config.json``, at this path, gives."""

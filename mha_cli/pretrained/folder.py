@@ -37,21 +37,13 @@ Pooling = Literal["mean", "max", "first"]
 
 @dataclass(frozen=True)
 class PretrainedEncoder:
-    """An encoder that others have trained.
+    """An encoder that others have trained."""
 
-    Args:
-        architecture: its sizes.
-        pooling: how its authors pool hidden states; ``mean`` where they do not say.
-        max_pieces: longest text that it was made for, in pieces, the two special ones included.
-        weights: float32 arrays by Keras variable path, as ``parameter_table`` names them.
-        tokenizer: the bytes of ``tokenizer.json``.
-    """
-
-    architecture: Architecture
-    pooling: Pooling
-    max_pieces: int
-    weights: dict[str, Floats]
-    tokenizer: bytes
+    architecture: Architecture  # its sizes
+    pooling: Pooling  # how its authors pool hidden states; ``mean`` where they do not say
+    max_pieces: int  # longest text that it was made for, in pieces, the two special ones included
+    weights: dict[str, Floats]  # float32 arrays by Keras variable path, as ``parameter_table`` names them
+    tokenizer: bytes  # the bytes of ``tokenizer.json``
 
     def piece_tokenizer(self, settings: TextConfig) -> PieceTokenizer:
         """The tokenizer as a config cuts texts."""

@@ -14,15 +14,10 @@ MOST_SHOWN = 10  # warnings that are shown: a thousand files may have the same f
 
 
 class Dialect(NamedTuple):
-    """What the bytes of a text file mean.
+    """What the bytes of a text file mean."""
 
-    Args:
-        encoding: encoding of files without a byte-order mark; None is UTF-8.
-        quoting: False if a quote in a table is a character like any other.
-    """
-
-    encoding: str | None = None
-    quoting: bool = True
+    encoding: str | None = None  # encoding of files without a byte-order mark; None is UTF-8
+    quoting: bool = True  # False if a quote in a table is a character like any other
 
 
 USUAL = Dialect()
@@ -88,19 +83,16 @@ def raised(fault: MhaError, _line: int) -> Record:
 class Reading:
     """How a stream, with a name for messages, is read.
 
-    Args:
-        gzipped: True to take nothing but gzip data; else the first bytes tell.
-        strict: True to raise the fault of a line that is not UTF-8; else such bytes become U+FFFD, with a warning.
-        on_fault: function from the fault of one record, and its first line, to a record that replaces it. Faults of the whole stream
-            (gzip data, header) are always raised.
+    ``on_fault`` makes a record of the fault of one record and its first line. Faults of the whole stream (gzip data, header) are always
+    raised.
     """
 
     name: str
     columns: Columns = field(default_factory=Columns)
     dialect: Dialect = USUAL
     warnings: StreamWarnings = field(default_factory=StreamWarnings)
-    gzipped: bool = False
-    strict: bool = False
+    gzipped: bool = False  # True to take nothing but gzip data; else the first bytes tell
+    strict: bool = False  # True to raise the fault of a line that is not UTF-8; else such bytes become U+FFFD, with a warning
     on_fault: Callable[[MhaError, int], Record] = raised
 
     @property

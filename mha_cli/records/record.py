@@ -20,19 +20,15 @@ _MOST_DIGITS = 6  # digits of a column number; longer digits are a name
 class Record(NamedTuple):
     """One text of a stream.
 
-    Args:
-        raw: bytes of the record as they came, with a line feed at the end.
-        fields: values of the other columns that were asked for, in that order; strings, in JSON lines any JSON value. That of ``ALL`` is
-            a dictionary with all columns by their names, in a table without a header line by their numbers.
-        header: header line of its table as it came; empty where there is none.
-        line: line that it begins on, from 1.
+    ``fields`` has the values of the other columns that were asked for, in that order; strings, in JSON lines any JSON value. That of
+    ``ALL`` is a dictionary with all columns by their names, in a table without a header line by their numbers.
     """
 
     text: str
-    raw: bytes
+    raw: bytes  # bytes of the record as they came, with a line feed at the end
     fields: tuple[object, ...] = ()
-    header: bytes = b""
-    line: int = 1
+    header: bytes = b""  # header line of its table as it came; empty where there is none
+    line: int = 1  # line that it begins on, from 1
 
 
 class Columns(NamedTuple):
@@ -40,20 +36,14 @@ class Columns(NamedTuple):
 
     In a table, a column is a name or a number from 1; if all are numbers, the table has no header line. In objects, a dot leads into a
     nested object, unless a key has the dot itself.
-
-    Args:
-        text: column or key of the text; plain lines ignore it.
-        fields: further columns or keys; ``ALL`` for all of them, unless they are required.
-        required: True to refuse a JSON object without the further keys; else a missing value is null.
-        weight: the one of ``fields`` that ``data.weight_column`` names; empty for none.
     """
 
-    text: str = TEXT_COLUMN
-    fields: tuple[str, ...] = ()
+    text: str = TEXT_COLUMN  # column or key of the text; plain lines ignore it
+    fields: tuple[str, ...] = ()  # further columns or keys; ``ALL`` for all of them, unless they are required
     text_setting: str = "--text-column"
     field_setting: str = "--field"
-    required: bool = False
-    weight: str = ""
+    required: bool = False  # True to refuse a JSON object without the further keys; else a missing value is null
+    weight: str = ""  # the one of ``fields`` that ``data.weight_column`` names; empty for none
 
     @property
     def header(self) -> str:

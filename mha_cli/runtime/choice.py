@@ -14,17 +14,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Choice:
-    """How probabilities become answers.
+    """How probabilities become answers."""
 
-    Args:
-        threshold: probability in [0, 1] that a class needs to be an answer; None asks for what the checkpoint asks for.
-        only: classes that are looked for; empty means all.
-        top_k: number of most probable classes to give, or all; None is the answer alone.
-    """
-
-    threshold: float | None = None
-    only: tuple[str, ...] = ()
-    top_k: int | Literal["all"] | None = None
+    threshold: float | None = None  # probability in [0, 1] that a class needs to be an answer; None asks for what the checkpoint asks for
+    only: tuple[str, ...] = ()  # classes that are looked for; empty means all
+    top_k: int | Literal["all"] | None = None  # number of most probable classes to give, or all; None is the answer alone
 
     def refuse_unknown(self, class_names: Sequence[str]) -> None:
         """Refuse to look for a class that the model does not have."""

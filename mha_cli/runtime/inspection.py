@@ -100,18 +100,11 @@ class AttentionView(ReadWords):
 
 @dataclass(frozen=True)
 class Explanation(ReadWords):
-    """Which words decided.
+    """Which words decided."""
 
-    Args:
-        occlusion: fall of the predicted class's probability when a word is removed, for every word; negative where it rises.
-        attention: share of attention that a word gets, for every word: the mean over all words, heads and blocks. Not an explanation
-            by itself.
-        gradients: integrated gradients towards the predicted class, one per word; None where they were not asked for.
-    """
-
-    occlusion: list[float]
-    attention: list[float]
-    gradients: list[float] | None = None
+    occlusion: list[float]  # fall of the predicted class's probability when a word is removed, for every word; negative where it rises
+    attention: list[float]  # share of attention that each word gets: the mean over all words, heads and blocks; by itself no explanation
+    gradients: list[float] | None = None  # integrated gradients towards the predicted class, one per word; None if they were not asked for
 
     def as_json(self) -> dict[str, Any]:
         """As ``--json`` prints it."""

@@ -26,21 +26,13 @@ MANY_TEXTS = 64  # from which ``LatinReader`` wins back its start
 
 
 class EncodedText(NamedTuple):
-    """A text as the model reads it.
+    """A text as the model reads it."""
 
-    Args:
-        tokens: tokens that are kept, ``sequence_length`` at most, int32 (L,) or (L, 1 + W).
-        num_tokens: tokens of the whole text.
-        num_unknown: unknown tokens among those kept.
-        num_marks: known punctuation marks among those kept.
-        pieces: ids of the pieces that a pretrained encoder reads, int32 (P,); None without one.
-    """
-
-    tokens: npt.NDArray[np.int32]
-    num_tokens: int
-    num_unknown: int
-    num_marks: int
-    pieces: npt.NDArray[np.int32] | None = None
+    tokens: npt.NDArray[np.int32]  # tokens that are kept, ``sequence_length`` at most, int32 (L,) or (L, 1 + W)
+    num_tokens: int  # tokens of the whole text
+    num_unknown: int  # unknown tokens among those kept
+    num_marks: int  # known punctuation marks among those kept
+    pieces: npt.NDArray[np.int32] | None = None  # ids of the pieces that a pretrained encoder reads, int32 (P,); None without one
 
     @property
     def for_encoder(self) -> npt.NDArray[np.int32]:

@@ -61,17 +61,11 @@ class EpochInputs:
 
 @dataclass
 class EpochPosition:
-    """How far an epoch has come.
+    """How far an epoch has come."""
 
-    Args:
-        epoch: number of the epoch, from 1; 0 before the first.
-        step: steps done; the other figures are sums over these.
-        loss_sum: sum of the losses of the texts, in nats.
-    """
-
-    epoch: int
-    step: int = 0
-    loss_sum: float = 0.0
+    epoch: int  # number of the epoch, from 1; 0 before the first
+    step: int = 0  # steps done; the other figures are sums over these
+    loss_sum: float = 0.0  # sum of the losses of the texts, in nats
     num_correct: int = 0
     num_texts: int = 0
     seconds: float = 0.0

@@ -44,28 +44,18 @@ DIVERGED = "lower training.learning_rate or set training.clip_norm=1; the best e
 
 @dataclass(frozen=True)
 class TrainingSummary:
-    """How a run ended.
+    """How a run ended."""
 
-    Args:
-        checkpoint: file of the best epoch.
-        num_train: texts to learn from, with unlabelled ones.
-        num_parameters: numbers in all weights, with the linear model's.
-        vocabulary_size: ids, with the two special ones.
-        seconds: time for the training steps of all epochs.
-        precision: type of the matrix products.
-        metrics: figures in the checkpoint; empty on workers other than the chief, which may not have the file.
-    """
-
-    checkpoint: Path
+    checkpoint: Path  # file of the best epoch
     best: EpochRecord
     epochs_run: int
-    num_train: int
+    num_train: int  # texts to learn from, with unlabelled ones
     num_validation: int
-    num_parameters: int
-    vocabulary_size: int
-    seconds: float
-    precision: str
-    metrics: Mapping[str, float]
+    num_parameters: int  # numbers in all weights, with the linear model's
+    vocabulary_size: int  # ids, with the two special ones
+    seconds: float  # time for the training steps of all epochs
+    precision: str  # type of the matrix products
+    metrics: Mapping[str, float]  # figures in the checkpoint; empty on workers other than the chief, which may not have the file
 
 
 def train(config: Config, output: RunDirectory, callbacks: Callbacks = SILENT, data: PreparedData | None = None) -> TrainingSummary:

@@ -32,22 +32,14 @@ from mha_cli.system.working_memory import MemoryEstimate
 
 @dataclass(frozen=True)
 class HeadScore:
-    """How much one head matters.
+    """How much one head matters."""
 
-    Args:
-        block, head: number of the block and of the head in it, both from 0.
-        accuracy_without: accuracy of the model with this head silenced, in [0, 1].
-        accuracy_fall: accuracy with all heads minus ``accuracy_without``, in [-1, 1].
-        importance: mean absolute gradient of a text's loss by the number that multiplies the head's output, in nats.
-        looks_at: mean share of the head's attention weight on each of ``TARGETS``, in [0, 1].
-    """
-
-    block: int
-    head: int
-    accuracy_without: float
-    accuracy_fall: float
-    importance: float
-    looks_at: dict[str, float]
+    block: int  # number of the block, from 0
+    head: int  # number of the head in it, from 0
+    accuracy_without: float  # accuracy of the model with this head silenced, in [0, 1]
+    accuracy_fall: float  # accuracy with all heads minus ``accuracy_without``, in [-1, 1]
+    importance: float  # mean absolute gradient of a text's loss by the number that multiplies the head's output, in nats
+    looks_at: dict[str, float]  # mean share of the head's attention weight on each of ``TARGETS``, in [0, 1]
 
 
 @dataclass(frozen=True)

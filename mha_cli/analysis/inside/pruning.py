@@ -35,23 +35,15 @@ HEAD_AXES |= dict.fromkeys(("query_bias", "key_bias", "value_bias", "output_kern
 
 @dataclass(frozen=True)
 class PruningReport:
-    """A model before and after the removal of heads.
+    """A model before and after the removal of heads."""
 
-    Args:
-        removed: removed heads, as pairs (block, head).
-        checkpoint: file written.
-        accuracy_before, accuracy_after: accuracy on the texts of the head report, in [0, 1]; "after" includes any retraining.
-        num_weights_before, num_weights_after: numbers in all weights of the model.
-        retrained_epochs: passes over the training data after the removal; 0 for none.
-    """
-
-    removed: list[tuple[int, int]]
-    checkpoint: Path
-    accuracy_before: float
-    accuracy_after: float
-    num_weights_before: int
+    removed: list[tuple[int, int]]  # removed heads, as pairs (block, head)
+    checkpoint: Path  # file written
+    accuracy_before: float  # accuracy on the texts of the head report, in [0, 1]
+    accuracy_after: float  # likewise, with any retraining
+    num_weights_before: int  # numbers in all weights of the model
     num_weights_after: int
-    retrained_epochs: int
+    retrained_epochs: int  # passes over the training data after the removal; 0 for none
 
 
 def least_important(report: HeadReport, count: int) -> list[tuple[int, int]]:
