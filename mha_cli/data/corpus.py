@@ -299,6 +299,10 @@ class Corpus:
         if self._names is not None and any(len(np.setdiff1d(labels, classes[part])) for part in (train, validation)):
             fault = f"{self._where}: texts that share names cannot be split so that both parts have every class"
             raise MhaError(fault, "take data.validation=random")
+        if self.weights is not None:
+            train, validation = (part[self.weights[part] > 0] for part in (train, validation))
+            if not (len(train) and len(validation)):
+                raise MhaError(f"{self._where}: no text has a weight above 0 now", "0 leaves a text out; give the others a weight of 1")
         return train, validation
 
     def _held_out_of_stage(self, stage: int, share: float, seed: int) -> Rows:

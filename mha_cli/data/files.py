@@ -84,8 +84,9 @@ class FileTexts(TextSource):
         if has_part:
             drawn = self._test_part if split == "test" else ~self._test_part
         later = [partial(self._labelled, [path], columns) for path in self._settings.more]
-        texts = with_later(texts, drawn, later, warnings) if later else compress(texts, drawn)
-        return that_count(texts, shown_path(self.name), self.warnings) if weight else texts
+        if later:
+            return with_later(texts, drawn, later, warnings)
+        return that_count(compress(texts, drawn), shown_path(self.name), self.warnings) if weight else compress(texts, drawn)
 
     def _labelled(self, paths: Iterable[str], columns: Columns, warnings: StreamWarnings | None = None) -> Iterator[LabelledText]:
         return read_labelled(paths, columns, self._dialect, warnings, self._settings.label_separator)

@@ -1,4 +1,4 @@
-"""Texts that are added later: the later label of a text counts, and what was held out before stays held out."""
+"""Texts that are added later: the later label and weight of a text count, and what was held out before stays held out."""
 
 from __future__ import annotations
 
@@ -14,24 +14,32 @@ def with_later(
     later: Sequence[Callable[..., Iterator[LabelledText]]],
     warnings: StreamWarnings | None,
 ) -> Iterator[LabelledText]:
-    """Those of the first texts that are ``kept``, with their later labels; for training, with ``warnings``, also later texts, each once."""
-    labels = dict[int, tuple[str | tuple[str, ...], int]]()
+    """Those of the first texts that are ``kept``, as they are later; for training, with ``warnings``, also later texts, each once.
+
+    A text that had no weight before is a later text. One that has none any more is there with weight 0, so that the others stay on their
+    side.
+    """
+    last = dict[int, tuple[str | tuple[str, ...], float, int]]()
     for stage, read in enumerate(later, 1):
         for one in read():
-            if labels.get(hash(one.text), (None,))[0] != one.label:
-                labels[hash(one.text)] = one.label, stage
+            label, _, changed = last.get(hash(one.text), (None, 0.0, 0))
+            last[hash(one.text)] = one.label, one.weight, changed if label == one.label else stage
 
-    def relabelled(one: LabelledText) -> LabelledText:
-        label, stage = labels.get(hash(one.text), (one.label, 0))
+    def as_later(one: LabelledText) -> LabelledText:
+        label, weight, stage = last.get(hash(one.text), (one.label, one.weight, 0))
+        one = one._replace(weight=weight)
         return one if label == one.label else one._replace(label=label, spelling="", first_label=one.label, relabelled=stage)
 
     known = set[int]()
     for one, is_kept in zip(first, kept, strict=False):  # ``kept`` may have no end
-        known.add(hash(one.text))
-        if is_kept:
-            yield relabelled(one)
+        if one.weight or not is_kept:
+            known.add(hash(one.text))
+        if one.weight and is_kept:
+            yield as_later(one)
+        elif is_kept and warnings is not None:
+            warnings.num_weightless += 1
     for stage, read in enumerate(later, 1) if warnings is not None else ():
         for one in read(warnings):
-            if hash(one.text) not in known:
+            if one.weight and hash(one.text) not in known:
                 known.add(hash(one.text))
-                yield relabelled(one)._replace(stage=stage)
+                yield as_later(one)._replace(stage=stage)

@@ -74,3 +74,30 @@ def test_texts_of_the_test_part_are_tested_with_their_later_label(first: dict[st
     assert texts_of(["second.csv"], "test", 0.2) == tested | dict.fromkeys(list(tested)[:5], "d")
     learnt = texts_of(["second.csv"], "train", 0.2)
     assert learnt.keys() == first.keys() - tested.keys() | {"new"}
+
+
+def test_the_last_weight_of_a_text_counts(first: dict[str, str]) -> None:
+    """One that had none before is a later text, and one that has none any more moves no other text to the other side."""
+
+    def parts_with(more: list[str]) -> list[dict[str, float]]:
+        settings = FilesData(source="files", train="first.csv", more=more, text_column="text", label_column="label", weight_column="weight")
+        texts = list(FileTexts(settings).read("train"))
+        corpus = Corpus(texts, TextConfig(), None, "first.csv")
+        assert corpus.weights is not None
+        return [{texts[row].text: float(corpus.weights[row]) for row in part} for part in corpus.split(0.2, seed=5)]
+
+    def write_weighted(name: str, rows: dict[str, float]) -> None:
+        with Path(name).open("w", newline="") as file:
+            csv.writer(file).writerows([("text", "label", "weight"), *((text, first.get(text, "a"), rows[text]) for text in rows)])
+
+    write_weighted("first.csv", dict.fromkeys(first, 0.5) | {"text 7": 0})
+    learnt, held_out = parts_with([])
+    assert "text 7" not in {*learnt, *held_out}
+    none_now = dict.fromkeys([*list(learnt)[:3], *list(held_out)[:2]], 0.0)
+    changed = {**none_now, list(learnt)[3]: 3.0, "text 7": 2.0, "new": 0.0, "text 8": 9.0}
+    write_weighted("second.csv", changed)
+    write_weighted("third.csv", {"new": 1.5, "text 8": 4.0})
+    for more, expected in ((["second.csv"], changed), (["second.csv", "third.csv"], {**changed, "new": 1.5, "text 8": 4.0})):
+        learnt_now, held_out_now = parts_with(more)
+        assert learnt_now | held_out_now == {text: weight for text, weight in (learnt | held_out | expected).items() if weight}
+        assert held_out_now.keys() == {text for text in held_out if expected.get(text) != 0}
