@@ -77,6 +77,10 @@ def test_more_texts_and_a_new_class_come_after_the_old_ones(trained: Run, tmp_pa
     assert answers(run, rows(f"{' '.join(before.class_names)} noise", 90, seed=2)) > 0.9
     config = load_config(run / "config.yaml")
     assert (config.data.train, config.data.more, config.training.base) == ("visits.csv", [str(more)], RUN)
+    pruning = ("heads", run, "--prune", "1", "--retrain", "1", "--data", more, "--output", tmp_path / "pruned.keras")
+    pruned = run_here(*pruning, cwd=trained.cwd, monkeypatch=monkeypatch)
+    assert pruned.code == 0, pruned.stderr
+    assert read_checkpoint(tmp_path / "pruned.keras").class_names == after.class_names
 
 
 def test_without_its_texts_a_run_keeps_what_it_can(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,9 +130,10 @@ def retrain(checkpoint: Checkpoint, epochs: int, data: DataSection, callbacks: C
     training = checkpoint.config.training
     if isinstance(data, FilesData):
         data = data.model_copy(update={"test": None})  # --data names one file for all splits, which is no repetition of texts
-    shorter = training.model_copy(update={"epochs": epochs, "learning_rate": training.learning_rate / 10})
+    shorter = training.model_copy(update={"epochs": epochs, "learning_rate": training.learning_rate / 10, "base": None})
     config: Config = checkpoint.config.model_copy(update={"data": data, "training": shorter})
-    prepared = prepare(config, callbacks)
+    # Of a run that was trained on, the words and classes of the base come first, as the checkpoint has them.
+    prepared = dataclasses.replace(prepare(config, callbacks, base=checkpoint if training.base else None), base=None)
     if prepared.vocabulary.tokens != checkpoint.vocabulary.tokens or prepared.class_names != checkpoint.class_names:
         message = "--retrain: the training data are no longer those of the checkpoint"
         raise MhaError(message, "bring them back, or train anew with fewer heads")
