@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -11,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from mha_cli.checkpoint.runs import is_own
 from mha_cli.cli.inputs import load_checkpoint, standard_input
 from mha_cli.cli.options import LabelledFileOptions
-from mha_cli.cli.output import answer_form, opened_output
+from mha_cli.cli.output import answer_form, opened_output, refuse_output
 from mha_cli.cli.terminal import counter
 from mha_cli.config.settings import FilesData
 from mha_cli.data.sources import open_source
 from mha_cli.errors import MhaError, plural, printable, shown_path
 from mha_cli.records.objects import plain_json, without_surrogates
 from mha_cli.records.reader import shown_warnings
-from mha_cli.records.record import ALL, is_number
+from mha_cli.records.record import ALL, Record, is_number
 from mha_cli.runtime.inputs import read_inputs
 from mha_cli.system.processor import prepare_to_compute
 
@@ -33,6 +34,7 @@ def write_next_texts(
     form = answer_form(output, as_json)
     if output is not None and form not in ("csv", "jsonl"):
         raise MhaError(f"--output {shown_path(output)}: neither a .csv nor a .jsonl file", "name one, which mha train can read")
+    refuse_output("--output", output, new=True)  # earlier texts may have their labels by now
     prepare_to_compute()
     from mha_cli.analysis.next_texts import NextTexts, same_text
     from mha_cli.cli.answers import as_text, csv_row
@@ -43,8 +45,12 @@ def write_next_texts(
     model, path = load_checkpoint(checkpoint)
     data, known = model.config.data, set[int]()
     if isinstance(data, FilesData) and is_own(path, model.config):
-        source = open_source(data)
-        known = {same_text(one.text) for split in source.splits for one in source.read(split)}
+        try:
+            source = open_source(data)
+            for split in source.splits:
+                known.update(same_text(one.text) for one in source.read(split))
+        except MhaError as error:
+            print(f"the run's own texts cannot be read, so they may be chosen again: {error}", file=sys.stderr)
     classifier = Classifier(model, Engine(model, "auto"))
     next_texts, answering = NextTexts(classifier, number, known), Answering(classifier, usual_workers())
     columns, warnings = (reading.text_column, [ALL], model.text_column), list[str]()
@@ -60,14 +66,23 @@ def write_next_texts(
             given = printable(" ".join(files), 200)
             raise MhaError(f"{given}: each text is in the run's files or has no words", "give texts without labels")
         label = reading.label_column or getattr(data, "label_column", None) or "label"
-        columns_of: list[tuple[str, Any]] = [(record.text, record.fields[0]) for record in chosen]
-        rows = [(found if len(found) > 1 else {model.text_column: text}) | {label: ""} for text, found in columns_of]
+        weight = {column: 1 for column in [getattr(data, "weight_column", None)] if column}
+
+        def row_of(record: Record) -> dict[str, Any]:
+            found: Any = record.fields[0]
+            others = {name: found[name] for name in found if len(found) > 1 and name != reading.text_column}
+            return weight | others | {model.text_column: record.text, label: ""}
+
+        rows = list(map(row_of, chosen))
         if form == "jsonl":
             lines = [plain_json(row).encode() + b"\n" for row in rows]
         else:
-            names = list(dict.fromkeys(chain.from_iterable(rows)))
-            lines = [] if all(map(is_number, names)) else [csv_row([*map(without_surrogates, names)])]
+            names, lines = list(dict.fromkeys(chain.from_iterable(rows))), list[bytes]()
+            if all(map(is_number, names)):
+                names = [str(number) for number in range(1, 1 + max(map(int, names)))]
+            else:
+                lines.append(csv_row([*map(without_surrogates, names)]))
             lines += [csv_row([without_surrogates(as_text(row.get(name))) for name in names]) for row in rows]
-        file.write(b"".join(lines))
+        file.write((BOM_UTF8 if getattr(data, "encoding", None) else b"") + b"".join(lines))
     chosen_texts = f"{plural(len(rows), 'text')}, the most useful first"
     print(*shown_warnings(warnings), f"{chosen_texts}; write the labels into the column {printable(label)}", sep="\n", file=sys.stderr)

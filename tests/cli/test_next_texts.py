@@ -12,24 +12,31 @@ import mha_cli
 from mha_cli.checkpoint.file import write_checkpoint
 from mha_cli.checkpoint.runs import CHECKPOINT, CONFIG
 from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml
+from mha_cli.config.settings import FilesData
+from mha_cli.data.files import FileTexts
 from tests.checkpoints import WORDS, small_checkpoint
 from tests.cli.command import Mha, refusal
 
 KNOWN = ["the film was superb", "a dreadful film", "not superb"]
 
 
+def write_run(folder: Path, **data: str) -> Path:
+    """A run with random weights, whose columns stand in the config."""
+    checkpoint = small_checkpoint()
+    section = {"source": "files", "train": "labelled.csv", **data}
+    checkpoint = dataclasses.replace(checkpoint, config=config_from_dict(config_to_dict(checkpoint.config) | {"data": section}, "test"))
+    (folder / "run").mkdir()
+    write_checkpoint(folder / "run" / CHECKPOINT, checkpoint)
+    (folder / "run" / CONFIG).write_text(config_to_yaml(checkpoint.config))
+    return folder / "run"
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A run with random weights on a file with columns of its own; its names of columns stand in the config."""
+    """A run on a file with columns of its own."""
     with (tmp_path / "labelled.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("what", "verdict"), *((text, "pos") for text in KNOWN)])
-    checkpoint = small_checkpoint()
-    data = {"source": "files", "train": "labelled.csv", "text_column": "what", "label_column": "verdict"}
-    checkpoint = dataclasses.replace(checkpoint, config=config_from_dict(config_to_dict(checkpoint.config) | {"data": data}, "test"))
-    (tmp_path / "run").mkdir()
-    write_checkpoint(tmp_path / "run" / CHECKPOINT, checkpoint)
-    (tmp_path / "run" / CONFIG).write_text(config_to_yaml(checkpoint.config))
-    return tmp_path / "run"
+    return write_run(tmp_path, text_column="what", label_column="verdict")
 
 
 def new_texts(number: int) -> list[str]:
@@ -74,7 +81,34 @@ def test_other_formats(tmp_path: Path, run: Path, mha: Mha) -> None:
     assert sorted(piped.lines) == ["a film,\r", "it's dreadful,\r", "what,verdict\r"]
     (tmp_path / "bare.csv").write_text("7,a film\n8,not superb .\n")
     numbered = mha("data", "bare.csv", "--next", "2", "-c", "run", "--text-column", "2", "--label-column", "3")
-    assert sorted(numbered.lines) == ["7,a film,\r", "8,not superb .,\r"]
+    assert sorted(numbered.lines) == ["1,what,3\r", "7,a film,\r", "8,not superb .,\r"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "pool", "options"),
+    [
+        ({"text_column": "2", "label_column": "1"}, "a lovely café, not superb\n", ["new.txt"]),
+        ({"text_column": "2", "label_column": "4"}, '"a lovely café, not superb"\n', ["new.csv", "--text-column", "1"]),
+        ({"text_column": "a.text", "label_column": "a.label"}, '{"a": {"text": "a lovely café, not superb"}, "id": 1}\n', ["new.jsonl"]),
+        ({"text_column": "what", "label_column": "of"}, 'id,text\n1,"a lovely café, not superb"\n', ["new.csv", "--text-column", "text"]),
+        ({"text_column": "what", "label_column": "of", "weight_column": "sure"}, "a lovely café, not superb\n", ["new.txt"]),
+        ({"text_column": "what", "label_column": "of", "encoding": "windows-1252"}, "a lovely café, not superb\n", ["new.txt"]),
+    ],
+)
+def test_the_run_can_be_trained_on_with_the_table(
+    columns: dict[str, str], pool: str, options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mha: Mha
+) -> None:
+    write_run(tmp_path, **columns)
+    (tmp_path / options[0]).write_text(pool)
+    result = mha("data", *options, "--next", "1", "-c", "run", "-o", "next.csv")
+    assert result.stderr.splitlines()[0].startswith(
+        "the run's own texts cannot be read, so they may be chosen again: labelled.csv: no such"
+    )
+    written = (tmp_path / "next.csv").read_text("utf-8").rstrip()
+    (tmp_path / "next.csv").write_text(f"pos{written}" if columns["label_column"] == "1" else f"{written}pos", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    settings = FilesData.model_validate({"source": "files", "train": "next.csv", **columns})
+    assert [(one.text, one.label, one.weight) for one in FileTexts(settings).read("train")] == [("a lovely café, not superb", "pos", 1.0)]
 
 
 def test_a_checkpoint_without_its_run_knows_no_texts(tmp_path: Path, run: Path, mha: Mha) -> None:
@@ -91,5 +125,7 @@ def test_refusals(tmp_path: Path, run: Path, mha: Mha) -> None:
     for other in (("--set", "seed=1"), ("--label-issues", "1")):
         assert refusal(mha(*new, *other)) == "data takes either --next or --label-issues or --set, not both; leave one of them out"
     assert refusal(mha("data", "labelled.csv", "-o", "a.csv")) == "--output goes with --next; leave it out"
+    (tmp_path / "labels.csv").write_text("labels that someone has written")
+    assert refusal(mha(*new, "-o", "labels.csv")) == "--output labels.csv: exists; choose another name, or remove it"
     named = "--output a.tsv: neither a .csv nor a .jsonl file; name one, which mha train can read"
     assert refusal(mha(*new, "-o", "a.tsv")) == named
