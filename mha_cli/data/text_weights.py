@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from math import inf, nan
+from math import nan
 
 from mha_cli.data.labelled_text import LabelledText
 from mha_cli.errors import MhaError, printable
 from mha_cli.records.reader import StreamWarnings
 
+SMALLEST, LARGEST = 1e-9, 1e9  # float32 would read others as 0 or infinity, alone or in sums
+
 
 def weight_of(value: object, location: str, column: str = "") -> float:
-    """The weight in a column, or in a list without a ``column``: a number from 0 on."""
+    """The weight in a column, or in a list without a ``column``: 0, or a number between the bounds."""
     try:
         weight = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         weight = nan
-    if not 0.0 <= weight < inf:
+    if weight != 0.0 and not SMALLEST <= weight <= LARGEST:
         named = f' "{printable(column)}"' if column else ""
-        raise MhaError(f"{location}: the weight{named} is {printable(repr(value), 60)}", "give numbers from 0 on; 0 leaves the text out")
+        hint = "give numbers from 1e-9 to 1e9, or 0, which leaves the text out"
+        raise MhaError(f"{location}: the weight{named} is {printable(repr(value), 60)}", hint)
     return weight
 
 

@@ -19,7 +19,7 @@ from mha_cli.config.recipes import find_config
 from mha_cli.config.yaml_file import read_yaml
 from mha_cli.data.in_memory import MemoryTexts, texts_in
 from mha_cli.data.training_on import with_open_settings
-from mha_cli.errors import MhaError
+from mha_cli.errors import MhaError, printable
 from mha_cli.records.record import Record
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.system.callbacks import SILENT, Callbacks
@@ -66,6 +66,8 @@ def train(
         settings: settings by their names, such as ``epochs=3``, that replace the config's. Those of the linear model are one dict, as in
             ``linear={"max_ngram": 2}``; ``linear=None`` turns it off.
     """
+    if not isinstance(base, Classifier | None):
+        raise MhaError(f"base is {printable(repr(base), 60)}", "give a model, such as mha_cli.load(FOLDER)")
     resolved = given_config(config if base is None else _config_on(base.checkpoint, config), settings)
     given = MemoryTexts(texts, labels, weights)
     with ExitStack() as stack:

@@ -156,3 +156,5 @@ def test_a_program_trains_on() -> None:
     assert model.predict(["the music was loud"])[0].label == "noise"
     with pytest.raises(MhaError, match="base brings its own config"):
         mha_cli.train("text", texts, labels, base=base)
+    with pytest.raises(MhaError, match=r"base is 'runs/visits'; give a model, such as mha_cli.load\(FOLDER\)"):
+        mha_cli.train({}, texts, labels, base="runs/visits")  # type: ignore[arg-type]
