@@ -31,8 +31,7 @@ from mha_cli.text.pieces import PieceTokenizer
 from mha_cli.text.tokenizer import make_tokenizer
 from mha_cli.text.vocabulary import FOREIGN, NO_WORDS, PADDING_ID, UNKNOWN_ID, Vocabulary, kept_slices, most_frequent, warning_of_unknown
 
-CHUNK_TOKENS = 1 << 20
-"""Tokens that are looked at together."""
+CHUNK_TOKENS = 1 << 20  # tokens that are looked at together
 
 Item = TypeVar("Item")
 

@@ -33,8 +33,7 @@ SPLIT_NAMES, GROUP_NAMES = {"split", "subset", "partition", "fold"}, {"group", "
 PARTS = {"train", "training", "test", "testing", "dev", "valid", "validation", "val", "eval", ""}
 MOST_FRACTIONS = 0.1  # share of a column of labels that may be fractions; reading such a label is an error that names its line
 
-Values: TypeAlias = dict[str, list[object]]
-"""Values of each column."""
+Values: TypeAlias = dict[str, list[object]]  # values of each column
 _CODE = re.compile(r"(?=[!-~]*[\d:/@_])[!-~]*")
 """A number, a date, a link, an address, an id: one word of ASCII with a digit or a mark that words do not have."""
 _DATE = re.compile(r"\s*\d{1,4}([-./])\d{1,2}\1\d{1,4}\b")

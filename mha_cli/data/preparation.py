@@ -30,8 +30,7 @@ from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.text.encoding import TextPipeline
 from mha_cli.text.vocabulary import NO_WORDS, Vocabulary
 
-MOST_KNOWN = 0.1
-"""Share of the validation part that may be among the texts learnt from without a note."""
+MOST_KNOWN = 0.1  # share of the validation part that may be among the texts learnt from without a note
 
 
 @dataclass(frozen=True)

@@ -23,16 +23,13 @@ from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.text.encoding import EncodedText
 from mha_cli.text.vocabulary import SPECIAL_TOKENS
 
-Inputs = dict[str, npt.NDArray[np.int32]]
-"""Padded numbers by the names of the model's inputs."""
+Inputs = dict[str, npt.NDArray[np.int32]]  # padded numbers by the names of the model's inputs
 
 SAMPLE_TEXTS = 16
-LENGTHS = (1, 2, 3, 5, 8, 21, 64, 200, 600)
-"""Tokens of the texts that are drawn from the model's own vocabulary."""
+LENGTHS = (1, 2, 3, 5, 8, 21, 64, 200, 600)  # tokens of the texts that are drawn from the model's own vocabulary
 
 BATCH_TOKENS = 500
-SPARE_POSITIONS = 3
-"""Padding after the longest text of a batch."""
+SPARE_POSITIONS = 3  # padding after the longest text of a batch
 
 ODD_TEXTS = (
     "",

@@ -25,17 +25,11 @@ from mha_cli.runtime.forward import Encoder, below, matrices, sinusoid
 from mha_cli.text.ngrams import HASH_FACTOR, SUBWORD_START
 from mha_cli.version import __version__
 
-OPSET = 18
-"""The first with BitwiseAnd; ONNX Runtime reads it since 1.14."""
+OPSET = 18  # the first with BitwiseAnd; ONNX Runtime reads it since 1.14
+IR_VERSION = 8  # version of the file format that came with the operator set
+MAX_BYTES = 2**31 - 2**24  # size that the weights may have: a protocol buffer holds two gigabytes, the graph included
 
-IR_VERSION = 8
-"""Version of the file format that came with the operator set."""
-
-MAX_BYTES = 2**31 - 2**24
-"""Size that the weights may have: a protocol buffer holds two gigabytes, the graph included."""
-
-FLOAT, INT64, BOOL = 1, 7, 9
-"""ONNX's numbers for the types of an array, as in ``TensorProto``."""
+FLOAT, INT64, BOOL = 1, 7, 9  # ONNX's numbers for the types of an array, as in ``TensorProto``
 
 LOWEST = -3e38
 

@@ -16,8 +16,7 @@ from mha_cli.errors import EXIT_FAILURE, MhaError, printable
 from mha_cli.system import tensorflow_setup
 from mha_cli.version import __version__
 
-EXTRA_FOLDER = "assets.extra"
-"""Folder of a SavedModel for files that are not part of the graph."""
+EXTRA_FOLDER = "assets.extra"  # folder of a SavedModel for files that are not part of the graph
 
 
 def companions(checkpoint: Checkpoint) -> dict[str, str]:

@@ -10,8 +10,7 @@ from typing import Any
 import keras
 from keras import ops
 
-LOWEST = -3e38
-"""Below every float32 and bfloat16 activation, yet finite in both."""
+LOWEST = -3e38  # below every float32 and bfloat16 activation, yet finite in both
 
 
 @keras.saving.register_keras_serializable(package="mha")
@@ -71,8 +70,7 @@ class FirstPosition(GlobalMaxPooling1D):
         return inputs[:, 0]
 
 
-POOLINGS = {"max": GlobalMaxPooling1D, "mean": GlobalMeanPooling1D, "first": FirstPosition}
-"""Layers by the name that a config has for them."""
+POOLINGS = {"max": GlobalMaxPooling1D, "mean": GlobalMeanPooling1D, "first": FirstPosition}  # layers by the name that a config has for them
 
 
 def _largest(x_BLD: Any) -> Any:

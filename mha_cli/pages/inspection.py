@@ -12,8 +12,7 @@ from mha_cli.errors import listed, printable
 from mha_cli.runtime.inspection import AttentionView, Explanation, ReadWords, entropy_line, mean_entropy, near_uniform
 from mha_cli.system.whole_files import atomic_write
 
-MAX_CLASSES = 20
-"""Names of classes on a page."""
+MAX_CLASSES = 20  # names of classes on a page
 
 
 def write_attention_page(view: AttentionView, model: Checkpoint, path: Path) -> None:

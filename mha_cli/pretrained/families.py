@@ -26,8 +26,7 @@ from mha_cli.errors import MhaError, printable, shown_path
 Floats = npt.NDArray[np.float32]
 Read = Callable[[str, tuple[int, ...]], Floats]
 
-WORDS = "embeddings.word_embeddings.weight"
-"""The tensor that every family has; what its name begins with, all names begin with."""
+WORDS = "embeddings.word_embeddings.weight"  # the tensor that every family has; what its name begins with, all names begin with
 
 
 def unusable(path: Path, problem: str, hint: str = "fetch the folder anew") -> MhaError:

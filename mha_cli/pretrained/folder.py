@@ -27,8 +27,7 @@ MAX_JSON_BYTES, MAX_WEIGHT_BYTES = 4_000_000, 1_200_000_000
 
 LARGEST_WEIGHT = 65_504  # that float16 holds, in which a checkpoint keeps it
 
-DTYPES = {"F32": 4, "F16": 2, "BF16": 2}
-"""Bytes of the types of weights that are read, by safetensors' names."""
+DTYPES = {"F32": 4, "F16": 2, "BF16": 2}  # bytes of the types of weights that are read, by safetensors' names
 
 PARTS_OF_A_FOLDER = "a pretrained encoder has config.json, model.safetensors and tokenizer.json"
 

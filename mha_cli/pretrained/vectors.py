@@ -31,8 +31,7 @@ VECTOR_FORMATS = "mha reads .vec and .txt, word2vec's .bin, .npy beside a list o
 WORD_STARTS = "▁Ġ"  # what begins a piece that begins a word
 
 Wanted = Callable[[str], bool]
-Rows = Iterator[tuple[str, Any, str]]
-"""Wanted words, their numbers, (D,), and where they are."""
+Rows = Iterator[tuple[str, Any, str]]  # wanted words, their numbers, (D,), and where they are
 
 
 @dataclass(frozen=True)

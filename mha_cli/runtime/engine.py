@@ -20,11 +20,8 @@ if TYPE_CHECKING:
 EngineName = Literal["auto", "numpy", "openvino"]
 Precision = Literal["float32", "bfloat16"]
 
-WORTH_STARTING = 5_000_000_000
-"""Multiplications, about 0.3 s of NumPy's, in which OpenVINO wins back the 0.1 s that it takes to start."""
-
-MANY_TEXTS = 64
-"""Texts of a call from which ``auto`` starts OpenVINO: nobody who waits for every answer waits for the start."""
+WORTH_STARTING = 5_000_000_000  # multiplications, about 0.3 s of NumPy's, in which OpenVINO wins back the 0.1 s that it takes to start
+MANY_TEXTS = 64  # texts of a call from which ``auto`` starts OpenVINO: nobody who waits for every answer waits for the start
 
 
 def usual_engine(model: ModelConfig | None = None) -> EngineName:

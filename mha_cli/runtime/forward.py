@@ -25,8 +25,7 @@ Array = npt.NDArray[Any]
 Weights = Mapping[str, npt.NDArray[np.float32]]
 Weight = TypeVar("Weight")
 
-MODERATE = 60.0
-"""Scores of at most this size have exponentials that float32 holds, and adds up, without taking the largest score off first."""
+MODERATE = 60.0  # scores of at most this size have exponentials that float32 holds, and adds up, without taking the largest score off first
 
 TAIL = (0.5307027145, -0.7265760135, 0.7107068705, -0.142248368, 0.127414796)
 """Coefficients of Φ(-|x|) in ``gelu``, those of the highest power first: half those of the source."""

@@ -17,8 +17,7 @@ from mha_cli.records.readers import EXTENSIONS, Format, extension_of, read_recor
 from mha_cli.records.record import TEXT_COLUMN, Columns, Record
 
 STANDARD_INPUT = "-"
-PIPE_BYTES = 1 << 20
-"""What a producer may write ahead into a pipe while a batch is computed: so a fast one fills the next batch."""
+PIPE_BYTES = 1 << 20  # what a producer may write ahead into a pipe while a batch is computed: so a fast one fills the next batch
 
 WAIT_SECONDS = 1.0
 """Longest single wait. Python does not notice a signal that comes just before a wait, so a wait without end could swallow Ctrl-C."""

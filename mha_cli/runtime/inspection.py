@@ -29,11 +29,8 @@ lies elsewhere than equal shares would put it, whatever the number of words."""
 WEIGHT_BYTES, SHOWN_WEIGHT_BYTES = 12, 60
 """Memory for an attention weight: as it is computed, and as JSON or a page has it, where it is a Python object and then text."""
 
-OCCLUSIONS = 256
-"""Copies of a text, each without one word, that are held at a time."""
-
-UNKNOWN_MARK = "*"
-"""Mark behind a word that the vocabulary lacks; no word holds it, and a mark of punctuation is one character."""
+OCCLUSIONS = 256  # copies of a text, each without one word, that are held at a time
+UNKNOWN_MARK = "*"  # mark behind a word that the vocabulary lacks; no word holds it, and a mark of punctuation is one character
 
 UNKNOWN_LEGEND = {
     False: f"{UNKNOWN_MARK} not in the model's vocabulary: it reads all such words as one",

@@ -33,11 +33,8 @@ if _converter is None:
 
 LOWEST = np.float32(-3e38)
 
-LARGEST = 1_000.0
-"""Weights and embeddings up to which nothing overflows; OpenVINO's exponential would make numbers of what is none."""
-
-LENGTH_STEP = 8
-"""Texts are padded to multiples of it: few lengths to generate kernels for, and little padding for short texts."""
+LARGEST = 1_000.0  # weights and embeddings up to which nothing overflows; OpenVINO's exponential would make numbers of what is none
+LENGTH_STEP = 8  # texts are padded to multiples of it: few lengths to generate kernels for, and little padding for short texts
 
 
 class OpenVinoEncoder:

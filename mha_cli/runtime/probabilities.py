@@ -30,8 +30,7 @@ BATCH_TOKENS, BATCH_NUMBERS = 8_192, 1 << 18
 """Tokens in a batch, padding included, and numbers in their embeddings: enough to keep the cores busy, few enough for their caches."""
 
 Floats = npt.NDArray[np.float32]
-Reading = tuple[Array, Array | None]
-"""Padded tokens (B, L, …), and the pieces (B, P) that a pretrained encoder reads, if there is one."""
+Reading = tuple[Array, Array | None]  # padded tokens (B, L, …), and the pieces (B, P) that a pretrained encoder reads, if there is one
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

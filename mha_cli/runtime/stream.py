@@ -15,15 +15,12 @@ if TYPE_CHECKING:
     from mha_cli.runtime.workers import Workers
 
 FIRST_BATCH_RECORDS = 64
-MOST_IN_A_STREAM = 512
-"""Enough for texts of similar length to be found among them; with more, workers end further apart."""
+MOST_IN_A_STREAM = 512  # enough for texts of similar length to be found among them; with more, workers end further apart
 MAX_BATCH_RECORDS = 1024
 MAX_BATCH_PROBABILITIES = 1_000_000
 """A batch has fewer records where there are many classes: every probability of an answer is a Python object, of some 150 bytes in all."""
-MAX_BATCH_CHARACTERS = 1 << 22
-"""A batch of long texts has fewer of them."""
-MOST_USUAL_WORKERS = 4
-"""More gain little, and other programs may want the cores."""
+MAX_BATCH_CHARACTERS = 1 << 22  # a batch of long texts has fewer of them
+MOST_USUAL_WORKERS = 4  # more gain little, and other programs may want the cores
 
 Answer: TypeAlias = tuple[Record, Prediction]
 

@@ -21,8 +21,7 @@ from mha_cli.records.record import Record
 from mha_cli.runtime.classifier import Classifier, Prediction
 from mha_cli.runtime.inputs import WAIT_SECONDS
 
-JOBS_AHEAD = 3
-"""Batches, for every worker, that may be done before an earlier one is."""
+JOBS_AHEAD = 3  # batches, for every worker, that may be done before an earlier one is
 
 
 @dataclass

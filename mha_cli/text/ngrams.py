@@ -17,8 +17,7 @@ HASH_FACTOR = -1_640_531_535
 """2³² / golden ratio, as a 32-bit integer: odd and far from round, so that neighbouring ids scatter over the buckets (Knuth,
 "The Art of Computer Programming", volume 3, section 6.4)."""
 
-SUBWORD_START = 16
-"""Added to the number that a hash starts with, so that code points do not fall where the same numbers do as ids."""
+SUBWORD_START = 16  # added to the number that a hash starts with, so that code points do not fall where the same numbers do as ids
 
 Array = npt.NDArray[Any]
 

@@ -40,8 +40,7 @@ PARTS = {
 }  # fmt: skip
 """Parts of a tokenizer that may be there, by their types."""
 
-PATTERN = " {2,}"
-"""The only regular expression that may be there."""
+PATTERN = " {2,}"  # the only regular expression that may be there
 
 PADDING_NAMES, RARE = ("[PAD]", "<pad>"), "\N{UGARITIC LETTER ALPA}"
 ANEW, ANOTHER = "fetch the file anew", "take another encoder"

@@ -14,12 +14,10 @@ import numpy.typing as npt
 PADDING_ID = 0
 UNKNOWN_ID = 1
 SPECIAL_TOKENS = ("[PAD]", "[UNK]")
-MAX_TOKEN_LENGTH = 100
-"""Characters of the longest token that may have an id."""
+MAX_TOKEN_LENGTH = 100  # characters of the longest token that may have an id
 FOREIGN = "was it trained on such texts, in this language?"
 """The question in warnings about texts whose words a trained model does not know."""
-FEW_WORDS = 100
-"""Fewer words than these say nothing about a vocabulary."""
+FEW_WORDS = 100  # fewer words than these say nothing about a vocabulary
 
 
 class Vocabulary:

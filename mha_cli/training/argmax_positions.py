@@ -19,8 +19,7 @@ from mha_cli.config.settings import Config
 from mha_cli.layers import TransformerEncoder
 from mha_cli.model.classifier import classify, encoder_blocks
 
-ARGMAX_STEP = 8
-"""W is a multiple of it, so that few sizes occur: for bfloat16, oneDNN generates machine code for every size of a matrix."""
+ARGMAX_STEP = 8  # W is a multiple of it, so that few sizes occur: for bfloat16, oneDNN generates machine code for every size of a matrix
 
 
 def argmax_suffices(config: Config, mean_length: float) -> bool:

@@ -39,8 +39,7 @@ from mha_cli.training.optimizers import rows_once
 
 Arrays = dict[str, npt.NDArray[Any]]
 
-START_SECONDS = 600.0
-"""Time that a worker waits for the others to start."""
+START_SECONDS = 600.0  # time that a worker waits for the others to start
 
 LOST = tuple(getattr(tf.errors, f"{name}Error") for name in ("Unavailable", "DeadlineExceeded", "Aborted", "Internal", "Cancelled"))
 """Errors of TensorFlow when a worker has ended, or does not send its heartbeats."""

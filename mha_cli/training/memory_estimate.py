@@ -15,17 +15,10 @@ from mha_cli.system.memory import available_memory
 from mha_cli.system.working_memory import MemoryEstimate
 
 BYTES = 4
-FRAMEWORK_BYTES = 700_000_000
-"""TensorFlow and the rest of the program, whatever the recipe."""
-
-COPIES = {"adamw": 3, "adam": 3, "rmsprop": 2}
-"""Arrays of a weight's size: the weight and the moments of its optimizer."""
-
-NGRAM_BYTES = 85
-"""One n-gram of one text in the features of the linear model, and in the solver's copy."""
-
-ANSWER_BYTES = 44
-"""One class of one text while the linear model and the encoder are stacked."""
+FRAMEWORK_BYTES = 700_000_000  # TensorFlow and the rest of the program, whatever the recipe
+COPIES = {"adamw": 3, "adam": 3, "rmsprop": 2}  # arrays of a weight's size: the weight and the moments of its optimizer
+NGRAM_BYTES = 85  # one n-gram of one text in the features of the linear model, and in the solver's copy
+ANSWER_BYTES = 44  # one class of one text while the linear model and the encoder are stacked
 
 
 def refuse_what_does_not_fit(config: Config, data: PreparedData, num_workers: int = 1) -> None:

@@ -11,8 +11,7 @@ from mha_cli.config.settings import Config
 from mha_cli.layers import MultiHeadAttention
 from mha_cli.system.processor import bfloat16_features
 
-WIDE = 128
-"""Width of queries and keys per head from which bfloat16 gains: below it, converting costs more than the products save."""
+WIDE = 128  # width of queries and keys per head from which bfloat16 gains: below it, converting costs more than the products save
 
 MULTIPLYING = (MultiHeadAttention, keras.layers.Dense)
 

@@ -24,11 +24,8 @@ from mha_cli.training.distribution import Arrays
 from mha_cli.training.epoch import EpochPosition
 from mha_cli.training.trainer import Trainer
 
-LEAST_SECONDS = 30.0
-"""Time between two saves."""
-
-MOST_SHARE = 0.015
-"""Share of the time that saving may take."""
+LEAST_SECONDS = 30.0  # time between two saves
+MOST_SHARE = 0.015  # share of the time that saving may take
 
 _WAY_OUT = "train anew in another folder"
 

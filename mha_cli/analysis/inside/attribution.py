@@ -16,11 +16,8 @@ import tensorflow as tf
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.model.classifier import after_embedding, linear_logits_of, to_model
 
-STEPS = 64
-"""Points of the path at which the gradient is taken."""
-
-BATCH_TOKENS = 4_096
-"""Tokens in the points whose gradients are taken at once; long texts take one point at a time."""
+STEPS = 64  # points of the path at which the gradient is taken
+BATCH_TOKENS = 4_096  # tokens in the points whose gradients are taken at once; long texts take one point at a time
 
 
 def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: int = STEPS) -> tuple[list[float], float]:

@@ -18,8 +18,7 @@ from mha_cli.layers.fast.kernels import kernel_attention, kernel_takes
 from mha_cli.layers.numerics import dot_products, masked_softmax, number_of_weights
 from mha_cli.system.working_memory import MOST_SCORES_AT_ONCE, QUERIES_OF_A_BLOCK
 
-BLOCK_SEED_STEP = 1_000_003
-"""Between the seeds of one block and the next, so that no block draws the dropout of another call's block."""
+BLOCK_SEED_STEP = 1_000_003  # between the seeds of one block and the next, so that no block draws the dropout of another call's block
 
 
 def attend_within_memory(

@@ -12,8 +12,7 @@ from typing import Any, Literal
 import keras
 from keras import ops
 
-HEAD_WIDTHS = range(8, 129, 8)
-"""Those that the kernels take, forward and backward, from Ampere GPUs on."""
+HEAD_WIDTHS = range(8, 129, 8)  # those that the kernels take, forward and backward, from Ampere GPUs on
 
 
 def kernel_takes(q_BHLK: Any, k_BHMK: Any, v_BHMK: Any, mask_BHLM: Any, causal: bool) -> bool:
