@@ -58,7 +58,6 @@ def train_and_compare(
 
     Args:
         data: training data of both, with the settings of the runs; a config without positions gets learned ones for the other model.
-        output: folder of the two run directories.
         split: split of the source to score; None for ``word_order_split``.
         seed: seed of the shuffles; other arguments as of ``compare``.
     """

@@ -94,7 +94,6 @@ def classify_shards(
     """Reports of all shards, each as soon as it is there.
 
     Args:
-        shards: shards in the order in which they begin.
         wait: function from the running tasks to one that has ended, and its report; None if its process has ended in the middle. Such a
             shard is begun again, up to ``ATTEMPTS`` times in all.
     """

@@ -73,7 +73,6 @@ def classify_archive(
     """Write a part and a manifest for every file; gives the progress at first and after each of them.
 
     Args:
-        checkpoint_path: file that the checkpoint was read from.
         address: address of a Ray cluster to join; None is this machine alone.
         workers: processes that compute; None takes all cores, or one with ``shard``.
         shard: ``i/n`` to do every n-th file from the i-th on.

@@ -39,7 +39,6 @@ def drawn_for_testing(
     Args:
         share: share of the distinct texts to draw, in (0, 1).
         by_names: True to draw whole groups of texts that share rare names, of any class.
-        name: source in words, for messages.
         by_groups: True to draw whole groups, by ``part`` of the texts.
     """
     label_ids, names = dict[str | tuple[str, ...], int](), dict[int, list[str]]()

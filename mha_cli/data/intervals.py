@@ -48,7 +48,6 @@ def bootstrap(of_texts: npt.NDArray[Any], seed: int = 0, statistic: Callable[[np
 
     Args:
         of_texts: numbers of every text, (N,) or (N, F), such as the difference between two systems.
-        seed: seed of the draws.
         statistic: function from the distinct rows of these, (K,) or (K, F), and their counts in D draws, (D, K), to figures, (D, …).
 
     Source: Efron and Tibshirani 1993, "An Introduction to the Bootstrap", section 13.3 (percentile interval).

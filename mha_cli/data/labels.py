@@ -57,11 +57,7 @@ def class_name(label: object, location: str, column: str = "") -> str:
     """The name of the class that a label means.
 
     A string loses white space around it and format characters, such as a zero-width space, and is composed (NFC). True, TRUE and true are
-    ``True``; 1.0 is ``1``, as a number and as a string.
-
-    Args:
-        label: string, number or truth value, of Python or NumPy.
-        location: place of the label, for messages, as is its ``column``.
+    ``True``; 1.0 is ``1``, as a number and as a string. ``location`` and ``column`` are for messages.
     """
     num_axes = getattr(label, "ndim", None)  # of an array, and of a number that NumPy holds
     value = label.item() if num_axes == 0 and hasattr(label, "item") else label

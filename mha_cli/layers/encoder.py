@@ -108,11 +108,7 @@ class TransformerEncoder(Layer):
     def call(self, inputs: Any, mask: Any = None, head_mask: Any = None, training: bool | None = None) -> Any:
         """Encode (B, L, D) to (B, L, D).
 
-        Args:
-            inputs: (B, L, D).
-            mask: bool (B, L), True at real positions.
-            head_mask: (H,) or (B, H), the factor of each head's output.
-            training: whether dropout is active.
+        ``mask``, bool (B, L), is True at real positions; ``head_mask``, (H,) or (B, H), is the factor of each head's output.
         """
         if self.normalization == "post":
             y_BLD = self.attention_norm(inputs + self.attend(inputs, mask, head_mask, training))

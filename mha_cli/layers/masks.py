@@ -33,12 +33,7 @@ def look_ahead_mask(query_length: Any, key_length: Any) -> Any:
 
 
 def valid_lengths_mask(valid_lengths: Any, key_length: Any) -> Any:
-    """(B, 1, 1, M) or (B, 1, L, M): only the first keys may be looked at.
-
-    Args:
-        valid_lengths: number of keys to look at, int (B,) per entry or (B, L) per query.
-        key_length: M.
-    """
+    """(B, 1, 1, M) or (B, 1, L, M): only the first keys may be looked at, so many as ``valid_lengths``, int (B,) or (B, L), says."""
     if valid_lengths is None:
         return None
     valid_lengths = ops.cast(valid_lengths, "int32")

@@ -124,12 +124,7 @@ def start_from(model: keras.Model, weights: Mapping[str, Any]) -> None:
 
 
 def start_words_from(model: keras.Model, ids_V: Any, vectors_VD: Any) -> None:
-    """Start the embeddings of words from their vectors, turned onto their main axes if they are wider; further units stay as they are.
-
-    Args:
-        ids_V: ids of the words, int (V,).
-        vectors_VD: their vectors, (V, D) of any width D.
-    """
+    """Start the embeddings of words, by their ids, from vectors, turned onto their main axes if they are wider; further units stay."""
     words = model.get_layer("embedding").token_embedding.words
     table = np.array(words)
     width = min(table.shape[1], vectors_VD.shape[1])
@@ -163,8 +158,6 @@ def after_embedding(model: keras.Model, embedded: Any, mask: Any, linear_logits:
     """The model's output from the embeddings (B, L, D) on, without dropout.
 
     Args:
-        model: classifier from ``build_classifier``.
-        embedded: (B, L, D).
         mask: bool (B, L), True at real positions.
         linear_logits: logits of the linear model, (B, U), zeros to silence it; ignored by a model without one.
         head_masks: one head mask per block, see ``MultiHeadAttention``.

@@ -82,12 +82,7 @@ class Family:
         return sizes
 
     def weights(self, sizes: Architecture, read: Read) -> dict[str, Floats]:
-        """All weights of the encoder in the shapes of our layers, by Keras variable path.
-
-        Args:
-            sizes: architecture of the encoder.
-            read: function from a tensor's name and shape to its numbers.
-        """
+        """All weights of the encoder in the shapes of our layers, by Keras variable path; ``read`` has the numbers of a tensor."""
         width, hidden, heads = sizes.embed_dim, sizes.feed_forward_dim, (sizes.num_heads, sizes.embed_dim // sizes.num_heads)
         words_VD = read(WORDS, (sizes.vocabulary_size, width))
         words_VD[[0, sizes.padding_id]] = words_VD[[sizes.padding_id, 0]]

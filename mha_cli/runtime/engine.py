@@ -44,7 +44,6 @@ class Engine:
     """The choice between NumPy and OpenVINO for the encoder of a checkpoint.
 
     Args:
-        checkpoint: model to compute.
         name: ``openvino`` from the first text on, ``numpy``, or ``auto`` for OpenVINO after much work, where it is there and gains.
         precision: type of the products; ``bfloat16`` with ``openvino`` only.
         threads: threads of this process that may compute at once.

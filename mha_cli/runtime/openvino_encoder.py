@@ -38,14 +38,9 @@ LENGTH_STEP = 8  # texts are padded to multiples of it: few lengths to generate 
 
 
 class OpenVinoEncoder:
-    """The encoder of a model, compiled for this processor.
+    """The encoder of a model, compiled for this processor. A process that has made one must not be forked.
 
-    A process that has made one must not be forked.
-
-    Args:
-        checkpoint: model to compute.
-        precision: type of the products, ``float32`` or ``bfloat16``.
-        threads: threads that may call it at once; each batch is computed in one.
+    ``threads`` may call it at once; each batch is computed in one.
     """
 
     def __init__(self, checkpoint: Checkpoint, precision: str, threads: int = 1) -> None:

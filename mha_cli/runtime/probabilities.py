@@ -52,7 +52,6 @@ class Scorer:
     """Scores texts with a checkpoint. Those of similar length are computed together.
 
     Args:
-        checkpoint: model to compute.
         engine: engine of the encoder; None takes the fastest one that pays. NumPy computes what the engine has no memory for.
         threads: batches that are computed at once, if memory allows; None takes one for each core.
     """

@@ -41,10 +41,8 @@ class Answering:
     The source of the records calls ``on_wait`` before it waits, so a slow producer gets its answers at once. The first batch is small, so
     that its answers come soon; while the source is fast, each batch has twice as many records as the one before.
 
-    Args:
-        classifier: classifier that answers.
-        workers: processes that compute, from the first batch on that is full; 1 is this one alone. An engine that starts at once
-            computes in them from the first text on: this process could not be forked after that.
+    ``workers`` are processes that compute, from the first batch on that is full; 1 is this one alone. An engine that starts at once
+    computes in them from the first text on: this process could not be forked after that.
     """
 
     def __init__(self, classifier: Classifier, workers: int = 1) -> None:

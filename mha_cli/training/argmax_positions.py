@@ -39,10 +39,8 @@ def argmax_suffices(config: Config, mean_length: float) -> bool:
 def training_output(model: keras.Model, embedded_BLD: Any, mask_BL: Any, argmax_only: bool) -> tuple[Any, Any]:
     """The output in training of a model without a linear model, and its pooled features before dropout, (B, D).
 
-    The embeddings come with their mask, True at real positions.
-
-    Args:
-        argmax_only: whether the last block learns from the positions of the maximum only.
+    The embeddings come with their mask, True at real positions. With ``argmax_only``, the last block learns from the positions of the
+    maximum only.
     """
     *earlier, last = encoder_blocks(model)
     x_BLD = embedded_BLD

@@ -36,13 +36,7 @@ Floats = npt.NDArray[np.float32]
 class FrozenEncoder:
     """A pretrained encoder with a logistic regression of its pooled features.
 
-    Args:
-        config: settings of the run.
-        data: texts to learn from and to validate with.
-        path: file of the features; what an interrupted run has left there is not computed again.
-
-    Attributes:
-        seconds: time for the features and the regression.
+    What an interrupted run has left in the file of the features is not computed again; ``seconds`` is the time for them and the regression.
     """
 
     precision = "float32"

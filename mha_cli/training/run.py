@@ -145,11 +145,7 @@ def fit(
 ) -> Iterator[EpochRecord]:
     """Train epoch by epoch, until the last one or until patience runs out; each record comes before the next epoch changes the trainer.
 
-    Args:
-        trainer: encoder in training, or anything else with a trainer's methods.
-        validation: judge of every epoch.
-        on_step: function called after every step.
-        earlier: records of the epochs before an interruption.
+    ``earlier`` are the records of the epochs before an interruption.
     """
     settings = trainer.config.training
     best = next((record for record in reversed(earlier) if record.best), None)
@@ -197,10 +193,7 @@ def refit(config: Config, data: PreparedData, distribution: Distribution, callba
 def run_epoch(trainer: Trainer, epoch: int, on_step: Callable[[StepProgress], None] = lambda _: None) -> EpochPosition:
     """Train on every text of the epoch once, from the trainer's position on if that is in this epoch.
 
-    Args:
-        trainer: encoder in training.
-        epoch: number from 1; with the config's seed it decides the order.
-        on_step: function called after every step, when the trainer's position counts it already.
+    Epochs count from 1. ``on_step`` is called after every step, when the trainer's position counts it already.
     """
     inputs, settings = trainer.inputs, trainer.config.training
     if trainer.position.epoch != epoch:

@@ -34,12 +34,7 @@ Floats = npt.NDArray[np.float32]
 
 
 class Trainer:
-    """An encoder in training.
-
-    Args:
-        config: settings of the run; those of the linear model do not count here.
-        data: texts to learn from.
-    """
+    """An encoder in training, by the settings of a run; those of the linear model do not count here."""
 
     def __init__(self, config: Config, data: PreparedData, distribution: Distribution | None = None) -> None:
         set_seed(config.seed)
@@ -78,8 +73,7 @@ class Trainer:
     def step(self, rows: Rows, tokens: npt.NDArray[np.int32]) -> tuple[float, int]:
         """Learn from the texts of some rows, (B,), and return the sum of their weighted losses, in nats, and the number of right answers.
 
-        Args:
-            tokens: padded tokens of this worker's rows, (B, L) or (B, L, 1 + W).
+        ``tokens`` are those of this worker's rows, padded, (B, L) or (B, L, 1 + W).
         """
         distribution = self.distribution
         own, stop = rows[distribution.own], float(distribution.asked_to_stop())

@@ -66,17 +66,11 @@ def blockwise_attention(
     block_length: int = QUERIES_OF_A_BLOCK,
     scaled: bool = True,
 ) -> Any:
-    """softmax(Q Kᵀ / √d_k) V, a block of queries at a time.
+    """softmax(Q Kᵀ / √d_k) V, a block of queries at a time; arguments as of ``scaled_dot_product_attention``.
 
     Args:
-        q_BHLK: queries, per head.
-        k_BHMK: keys, per head.
-        v_BHMV: values, per head.
-        mask_BHLM: bool, broadcastable, True where a query may look at a key; a row that may look nowhere gives zeros.
-        dropout: share of the weights zeroed, in [0, 1).
         seed: state from ``SeedGenerator.next``, out of which forward and backward pass draw the same dropout mask.
         block_length: most queries of a block; all blocks have the same number of them, Q.
-        scaled: False leaves out 1/√d_k.
 
     Returns:
         Mixed values (B, H, L, V). Under TensorFlow they have no second derivatives.

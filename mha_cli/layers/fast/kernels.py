@@ -36,15 +36,11 @@ def on_nvidia() -> bool:
 
 
 def kernel_attention(q_BHLK: Any, k_BHMK: Any, v_BHMK: Any, mask_BHLM: Any = None, causal: bool = False, scaled: bool = True) -> Any:
-    """softmax(Q Kᵀ / √d_k) V.
+    """softmax(Q Kᵀ / √d_k) V; arguments as of ``scaled_dot_product_attention``.
 
     Args:
-        q_BHLK: queries, per head.
-        k_BHMK: keys, per head.
-        v_BHMK: values, per head.
         mask_BHLM: bool, True where a query may look at a key: the same for all heads and queries, (B, 1, 1, M), unless it is causal.
         causal: whether the mask is ``look_ahead_mask`` alone.
-        scaled: False leaves out 1/√d_k.
 
     Returns:
         Mixed values (B, H, L, K); zeros in an entry whose queries may look nowhere.
