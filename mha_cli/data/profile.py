@@ -18,7 +18,7 @@ from mha_cli.data.files import FileTexts, labelled_columns, read_labelled
 from mha_cli.data.layout import Layout, find_layout
 from mha_cli.data.paths import matching_paths
 from mha_cli.data.scored_texts import default_split
-from mha_cli.data.sources import open_source, with_columns
+from mha_cli.data.sources import open_source
 from mha_cli.data.targets import are_several
 from mha_cli.errors import listed, shown_path
 from mha_cli.records.reader import USUAL, Dialect, StreamWarnings
@@ -114,7 +114,7 @@ def look_over(config: Config, by_options: bool = False, callbacks: Callbacks = S
 
     Messages name options of the command rather than settings with ``by_options``.
     """
-    source = open_source(with_columns(config.data, callbacks.note), callbacks, by_options)
+    source = open_source(config.data, callbacks, by_options)
 
     def read(split: str, class_names: tuple[str, ...] | None = None, learnable: bool = False) -> tuple[Corpus, TextFigures]:
         where = f"{source.name}, split {split}"

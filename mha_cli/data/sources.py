@@ -39,7 +39,7 @@ def with_columns(settings: DataSection, note: Callable[[str], None] = lambda _: 
 
 def open_source(settings: DataSection, callbacks: Callbacks = SILENT, by_options: bool = False) -> TextSource:
     """The data source of a config; with ``by_options``, messages name options of the command rather than settings."""
-    settings = with_columns(settings)
+    settings = with_columns(settings, callbacks.note)
     if isinstance(settings, MemoryData):
         raise MhaError("the texts were given by a Python program, which alone has them", "name others, with --data or in the config")
     if isinstance(settings, SampleData):

@@ -46,8 +46,7 @@ class NgramEmbeddings(NamedTuple):
     def of(self, buckets_F: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """The embeddings of some buckets, (F, D); zeros for buckets without one."""
         rows_F = np.minimum(np.searchsorted(self.buckets, buckets_F), len(self.buckets) - 1)
-        found: npt.NDArray[np.float32] = self.table[rows_F] * (self.buckets[rows_F] == buckets_F)[:, None]
-        return found
+        return self.table[rows_F] * (self.buckets[rows_F] == buckets_F)[:, None]
 
 
 def num_features(texts: EncodedTexts, linear: LinearConfig) -> int:

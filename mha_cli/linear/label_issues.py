@@ -24,7 +24,7 @@ from mha_cli.data.corpus import Corpus, EncodedTexts, counted
 from mha_cli.data.decisions import decide
 from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.scored_texts import located_at
-from mha_cli.data.sources import open_source, with_columns
+from mha_cli.data.sources import open_source
 from mha_cli.data.targets import are_several, one_hot, rarest_classes
 from mha_cli.linear.features import ngrams_of, text_features
 from mha_cli.linear.one_vs_rest import FOLDS, Examples, cross_fitted
@@ -73,7 +73,7 @@ def find_label_issues(config: Config, most: int, by_options: bool = False, callb
     if config.linear is None:
         recipe = load_config(find_config("text"), ["data.source=sample"])
         config = recipe.model_copy(update={"data": config.data, "seed": config.seed})
-    source = open_source(with_columns(config.data, callbacks.note), callbacks, by_options)
+    source = open_source(config.data, callbacks, by_options)
     split = source.splits[0]
     texts = counted(source.read(split), source.name, callbacks)
     corpus = Corpus(texts, config.text, source.class_names, f"{source.name}, split {split}")
@@ -122,8 +122,7 @@ def contradicted(probabilities_NC: Floats, labels_N: Ids) -> npt.NDArray[np.bool
     thresholds_C = np.array([probabilities_NC[labels_N == j, j].mean() if (labels_N == j).any() else np.inf for j in range(num_classes)])
     confident_NC = np.where(probabilities_NC >= thresholds_C, probabilities_NC, 0.0)
     is_other_N = confident_NC.any(axis=1) & (confident_NC.argmax(axis=1) != labels_N)
-    found: npt.NDArray[np.bool_] = is_other_N & (probabilities_NC.argmax(axis=1) != labels_N)
-    return found
+    return is_other_N & (probabilities_NC.argmax(axis=1) != labels_N)
 
 
 def ranked(probabilities_NC: Floats, labels_N: Ids) -> npt.NDArray[np.int64]:

@@ -50,8 +50,7 @@ class Coefficients(NamedTuple):
 
     def logits(self, features: Any) -> Floats:
         """The logits of texts, (N, U)."""
-        found: Floats = features @ self.table + self.bias
-        return found
+        return features @ self.table + self.bias
 
 
 @dataclass(frozen=True)
@@ -225,8 +224,7 @@ def _weights_by_counts(found_F: Any, within: Iterable[tuple[float, Any]], num_te
         if share:
             squares_F += share * np.square(log_odds_ratios(within_F, found_F, share, num_classes))
     frequency_F = np.log((1.0 + num_texts) / (1.0 + found_F)) + 1.0
-    weights: npt.NDArray[np.float64] = frequency_F * squares_F**0.25
-    return weights
+    return frequency_F * squares_F**0.25
 
 
 def log_odds_ratios(within_F: Any, found_F: Any, share: float, prior: float) -> npt.NDArray[np.float64]:
@@ -241,5 +239,4 @@ def log_odds_ratios(within_F: Any, found_F: Any, share: float, prior: float) -> 
     if share == 1.0:
         return np.zeros(len(found_F))
     p_F, q_F = within_F + prior * share, found_F - within_F + prior * (1.0 - share)
-    ratios: npt.NDArray[np.float64] = np.log(p_F / q_F) - np.log(share / (1.0 - share))
-    return ratios
+    return np.log(p_F / q_F) - np.log(share / (1.0 - share))

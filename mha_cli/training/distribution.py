@@ -91,8 +91,7 @@ class Distribution:
         """The sum of the workers' arrays, which have one shape."""
         if self.task.num_workers == 1:
             return array
-        summed: npt.NDArray[Any] = self._strategy.reduce(tf.distribute.ReduceOp.SUM, tf.constant(array), axis=None).numpy()
-        return summed
+        return self._strategy.reduce(tf.distribute.ReduceOp.SUM, tf.constant(array), axis=None).numpy()
 
     def gathered(self, score: Callable[[EncodedTexts], npt.NDArray[np.float32]], texts: EncodedTexts) -> npt.NDArray[np.float32]:
         """A function's results for all texts, (N, C); each worker computes its own part."""
@@ -125,7 +124,9 @@ class Distribution:
             raise KeyboardInterrupt
         if failed:
             raise MhaError("the chief cannot go on", "its own message says why", EXIT_FAILURE)
-        return _unpacked(self.sum(words if self.task.is_chief else np.zeros(length, np.int32)))
+        words = self.sum(words if self.task.is_chief else np.zeros(length, np.int32))
+        with np.load(io.BytesIO(words.tobytes()), allow_pickle=False) as file:
+            return dict(file)
 
     def refuse_difference(self, what: str, digest: Callable[[], bytes]) -> None:
         """Refuse workers on which a digest of ``what`` differs from the chief's; with one worker it is not computed."""
@@ -207,8 +208,3 @@ def _packed(arrays: Arrays) -> npt.NDArray[np.int32]:
     np.savez(buffer, allow_pickle=False, **arrays)
     buffer.write(bytes(-buffer.tell() % 4))
     return np.frombuffer(buffer.getvalue(), np.int32)
-
-
-def _unpacked(words: npt.NDArray[np.int32]) -> Arrays:
-    with np.load(io.BytesIO(words.tobytes()), allow_pickle=False) as file:
-        return dict(file)

@@ -16,7 +16,7 @@ from mha_cli.config.settings import Config, FilesData
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import prepare
 from mha_cli.data.sources import DataSection
-from mha_cli.errors import MhaError, plural
+from mha_cli.errors import MhaError
 from mha_cli.linear.composition import decompose
 from mha_cli.linear.fit import fit_linear_model
 from mha_cli.model.classifier import build_classifier, keras_config
@@ -51,14 +51,7 @@ def least_important(report: HeadReport, count: int) -> list[tuple[int, int]]:
 
     The gradient alone misleads where the model is confident: its loss then hardly moves with any head, though the answers may.
     """
-    left = Counter(score.block for score in report.heads)
-    most = len(report.heads) - len(left)
-    if count > most:
-        raise MhaError(
-            f"--prune {count}: the model has {plural(len(report.heads), 'head')} in {plural(len(left), 'block')}",
-            f"at most {most} can be removed, since every block keeps one",
-        )
-    chosen: list[tuple[int, int]] = []
+    left, chosen = Counter(score.block for score in report.heads), list[tuple[int, int]]()
     for score in sorted(report.heads, key=lambda score: (score.accuracy_fall, score.importance)):
         if len(chosen) < count and left[score.block] > 1:
             chosen.append((score.block, score.head))
