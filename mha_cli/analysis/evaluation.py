@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,9 @@ from mha_cli.runtime.metrics import Floats, calibration_error, class_counts, f1_
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.working_memory import refuse_confusion_matrix
+
+if TYPE_CHECKING:
+    from mha_cli.analysis.label_evaluation import LabelEvaluation
 
 MOST_CONFUSIONS = 15  # pairs of classes that are named
 PROBABILITIES = (0.6, 0.7, 0.8, 0.9, 1.0)  # upper ends of the ranges of an answer's probability
@@ -99,7 +103,7 @@ def evaluate(
     callbacks: Callbacks = SILENT,
     target: tuple[Measure, float] | None = None,
     answers: tuple[Floats, float] | None = None,
-) -> Evaluation:
+) -> Evaluation | LabelEvaluation:
     """Score a checkpoint on labelled texts.
 
     Args:
@@ -107,6 +111,10 @@ def evaluate(
         answers: results of ``answers_of``, if they are there already.
     """
     probabilities, seconds = answers or answers_of(checkpoint, labelled, callbacks)
+    if checkpoint.config.is_multi_label:
+        from mha_cli.analysis.label_evaluation import evaluate_labels  # scikit-learn: one label per text does without
+
+        return evaluate_labels(checkpoint, labelled, (probabilities, seconds), target)
     texts, labels, names = labelled.texts, labelled.texts.labels, checkpoint.class_names
     loss, accuracy = mean_loss_and_accuracy(probabilities, labels)
     predicted, longest = probabilities.argmax(axis=1), checkpoint.config.text.sequence_length

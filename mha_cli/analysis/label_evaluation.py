@@ -11,13 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from sklearn import metrics
 
-from mha_cli.analysis.evaluation import ClassScore, answers_of, class_scores
+from mha_cli.analysis.evaluation import ClassScore, class_scores
 from mha_cli.analysis.thresholds import Measure, find_thresholds
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.intervals import Counts, Floats, bootstrap, interval, wilson_interval
 from mha_cli.data.scored_texts import LabelledTexts
 from mha_cli.runtime.metrics import answers_among, mean_loss_and_accuracy
-from mha_cli.system.callbacks import SILENT, Callbacks
 
 
 @dataclass(frozen=True)
@@ -55,17 +54,11 @@ class LabelEvaluation:
 def evaluate_labels(
     checkpoint: Checkpoint,
     labelled: LabelledTexts,
-    callbacks: Callbacks = SILENT,
+    answers: tuple[npt.NDArray[np.float32], float],
     target: tuple[Measure, float] | None = None,
-    answers: tuple[npt.NDArray[np.float32], float] | None = None,
 ) -> LabelEvaluation:
-    """Score a checkpoint that gives several labels per text on labelled texts.
-
-    Args:
-        target: measure that the threshold of each label has to reach on these texts, and its value; None takes the checkpoint's own.
-        answers: results of ``answers_of``, if they are there already.
-    """
-    probabilities, seconds = answers or answers_of(checkpoint, labelled, callbacks)
+    """``evaluate`` for a checkpoint that gives several labels per text; without a target, its own thresholds are scored."""
+    probabilities, seconds = answers
     texts, truth, names = labelled.texts, labelled.texts.labels, checkpoint.class_names
     thresholds = checkpoint.label_thresholds
     reached: list[bool | None] = [None] * len(names)

@@ -50,6 +50,8 @@ def evaluate(
         options.goes_with("--find-threshold", output=output)
     prepare_to_compute()
 
+    from mha_cli.analysis.evaluation import Evaluation
+    from mha_cli.analysis.evaluation import evaluate as score
     from mha_cli.checkpoint.file import write_checkpoint
     from mha_cli.data.scored_texts import labelled_texts
 
@@ -62,30 +64,24 @@ def evaluate(
         split = "validation"  # the test part then measures the thresholds
     with ended_in_order(), status("reading") as callbacks:
         labelled = labelled_texts(model, section, split, callbacks, unseen=target is not None)
-        several = model.config.is_multi_label
-        if several:
-            from mha_cli.analysis.label_evaluation import evaluate_labels
-
-            of_labels = evaluate_labels(model, labelled, callbacks, target)
-            chosen_thresholds = {one.name: one.threshold for one in of_labels.labels}
-        else:
-            from mha_cli.analysis.evaluation import evaluate as score
-
-            evaluation = score(model, labelled, callbacks, target)
-            chosen_thresholds = {one.name: one.threshold for one in evaluation.thresholds}
-        may_be_chosen = target or (model.thresholds and not several)  # several labels have thresholds from the training
+        evaluation = score(model, labelled, callbacks, target)
+        may_be_chosen = target or (model.thresholds and not model.config.is_multi_label)  # several labels have those of the training
         if given.data is None and split is None and model.config.learns_from_validation and may_be_chosen:
             chosen = "the thresholds are chosen" if target else "the thresholds may have been chosen"
             callbacks.note(f"{chosen} on these texts, so their precision and recall are optimistic; --data FILE scores others")
         if output is not None:
-            write_checkpoint(output, replace(model, thresholds=chosen_thresholds), small=not model.keras_config)
+            scored = evaluation.thresholds if isinstance(evaluation, Evaluation) else evaluation.labels
+            found = {one.name: one.threshold for one in scored}
+            write_checkpoint(output, replace(model, thresholds=found), small=not model.keras_config)
             callbacks.note(f"{output}: written with these thresholds; mha predict applies them")
         elif target:
             callbacks.note("these thresholds are in no checkpoint yet: --output FILE writes one")
     if as_json:
-        print_json(of_labels if several else evaluation)
+        print_json(evaluation)
+    elif isinstance(evaluation, Evaluation):
+        render.evaluation(evaluation)
     else:
-        render.label_evaluation(of_labels) if several else render.evaluation(evaluation)
+        render.label_evaluation(evaluation)
 
 
 def _target(given: str) -> tuple[Measure, float]:

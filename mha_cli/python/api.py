@@ -96,10 +96,8 @@ def evaluate(model: Classifier, texts: Sequence[str], labels: Sequence[object]) 
     encoded = encode_labelled(texts_of_classes, model.encoder, model.classes, given.name)
     model.checkpoint.memory_estimate.refuse_too_long(int(encoded.lengths.max(initial=0)))
     from mha_cli.analysis.evaluation import evaluate as score
-    from mha_cli.analysis.label_evaluation import evaluate_labels
 
-    labelled = LabelledTexts(given.name, "memory", encoded)
-    return (evaluate_labels if model.checkpoint.config.is_multi_label else score)(model.checkpoint, labelled)
+    return score(model.checkpoint, LabelledTexts(given.name, "memory", encoded))
 
 
 def next_texts(model: Classifier, texts: Sequence[str], number: int, known: Iterable[str] = ()) -> list[int]:

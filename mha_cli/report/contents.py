@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mha_cli.analysis.evaluation import Evaluation, answers_of, evaluate
 from mha_cli.analysis.inside.head_scores import HeadReport, score_heads
-from mha_cli.analysis.label_evaluation import LabelEvaluation, evaluate_labels
+from mha_cli.analysis.label_evaluation import LabelEvaluation
 from mha_cli.analysis.shuffle import ShuffleResult, compare
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.labelled_text import LabelledText
@@ -94,7 +94,7 @@ def report(
         name=name,
         checkpoint=checkpoint,
         history=[*history],
-        evaluation=(evaluate_labels if several else evaluate)(checkpoint, labelled, answers=answers),
+        evaluation=evaluate(checkpoint, labelled, answers=answers),
         reliability=in_bins,
         mistakes=mistakes,
         shuffle=shuffle,
