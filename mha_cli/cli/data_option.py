@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Option
 
@@ -14,10 +14,8 @@ from mha_cli.checkpoint.runs import is_own
 from mha_cli.cli.options import EncodingOption, NoQuotingOption, column_option, goes_with
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config, FilesData, SampleData
+from mha_cli.data.sources import DataSection
 from mha_cli.errors import MhaError, printable, shown_path
-
-if TYPE_CHECKING:
-    from mha_cli.data.sources import DataSection
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 from ruamel.yaml import YAML
@@ -157,12 +157,7 @@ _SECTIONS: dict[str, type[Settings]] = {
     "linear": LinearConfig,
     "training": sections.TrainingConfig,
 }
-_SOURCES: dict[str, type[Settings]] = {
-    "sample": sections.SampleData,
-    "tfds": sections.TfdsData,
-    "files": sections.FilesData,
-    "memory": sections.MemoryData,
-}
+_SOURCES = {get_args(source.model_fields["source"].annotation)[0]: source for source in sections.DataSettings.__subclasses__()}
 
 
 def section_of(name: str) -> str:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from mha_cli.config.settings import Config, LinearConfig
+from mha_cli.config.settings import Config, LinearConfig
 
 CONTEXT_WORDS = 2_000  # most words with context weights of their own: rarer words say little about the n-grams near them
 SMALLEST_NORM = 1e-6  # a text without a token has n-gram weights of norm zero; the norm is taken as this, and its linear logits are zero

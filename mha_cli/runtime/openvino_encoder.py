@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
+from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.parameters import encoder_length
+from mha_cli.config.settings import ModelConfig
 from mha_cli.runtime.forward import Array, Encoder, Weights, matrices, pooled_features
 from mha_cli.system.working_memory import MOST_BYTES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from mha_cli.checkpoint.file import Checkpoint
-    from mha_cli.config.settings import ModelConfig
 
 # The converter of models, which nothing here needs, tells its makers over the network that it is imported.
 _converter = sys.modules.setdefault("openvino.tools.ovc", None)  # type: ignore[arg-type]  # as if it were not installed

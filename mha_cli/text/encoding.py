@@ -9,18 +9,16 @@ import unicodedata
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import compress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from mha_cli.config.settings import TextConfig
 from mha_cli.text.latin_texts import LatinReader, is_readable
+from mha_cli.text.pieces import PieceTokenizer
 from mha_cli.text.tokenizer import make_splitter, make_tokenizer
 from mha_cli.text.vocabulary import UNKNOWN_ID, Vocabulary, kept_slices
-
-if TYPE_CHECKING:
-    from mha_cli.config.settings import TextConfig
-    from mha_cli.text.pieces import PieceTokenizer
 
 MANY_TEXTS = 64  # from which ``LatinReader`` wins back its start
 

@@ -54,10 +54,6 @@ class PieceTokenizer:
         num_rows: rows of the encoder's table; every id is below.
         max_pieces: longest result, the two special pieces included.
         truncation: part of a longer text that is kept, see ``kept_slices``.
-        name: file that it comes from, for messages.
-
-    Attributes:
-        padding_id: id of the padding in the file.
     """
 
     def __init__(self, description: bytes, num_rows: int, max_pieces: int, truncation: str, name: str) -> None:
@@ -73,7 +69,7 @@ class PieceTokenizer:
         if min(ids) < 0 or max(ids) >= num_rows:
             found = f"has pieces with the ids {min(ids)} to {max(ids)}, and the encoder has {plural(num_rows, 'piece')}"
             raise MhaError(f"{name}: {found}", "the files belong to different encoders")
-        self.padding_id: int = next(filter(None, map(self._tokenizer.token_to_id, PADDING_NAMES)), 0)
+        self.padding_id: int = next(filter(None, map(self._tokenizer.token_to_id, PADDING_NAMES)), 0)  # in the file
         self._max_pieces, self._truncation = max_pieces, truncation
 
     def ids(self, text: str) -> npt.NDArray[np.int32]:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from mha_cli.config.settings import TextConfig
 from mha_cli.text.patterns import all_latin, latin_words, unformatted, unicode_words
-
-if TYPE_CHECKING:
-    from mha_cli.config.settings import TextConfig
 
 LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 

@@ -52,20 +52,15 @@ class Distribution:
 
     Args:
         strategy: TensorFlow's distribution strategy; None for its default, which is one device.
-        task: number of this worker among all.
         asked_to_stop: function that says whether this worker was asked to stop.
-
-    Attributes:
-        num_replicas: devices of all workers together.
-        own: rows of a batch that this worker reads.
-        stopping: whether any worker was asked to stop before the last step; the same on all of them.
     """
 
     def __init__(self, strategy: Any = None, task: Task = ALONE, asked_to_stop: Callable[[], bool] = lambda: False) -> None:
         self._strategy = tf.distribute.get_strategy() if strategy is None else strategy
-        self.task, self.asked_to_stop, self.stopping = task, asked_to_stop, False
-        self.own = slice(task.index, None, task.num_workers)
-        self.num_replicas: int = self._strategy.num_replicas_in_sync
+        self.task, self.asked_to_stop = task, asked_to_stop
+        self.stopping = False  # whether any worker was asked to stop before the last step; the same on all of them
+        self.own = slice(task.index, None, task.num_workers)  # rows of a batch that this worker reads
+        self.num_replicas: int = self._strategy.num_replicas_in_sync  # devices of all workers together
 
     def sum_of_parts(self, function: Callable[..., list[Any]], *batch: Any) -> list[Any]:
         """The sum of a function's results over all parts of a batch; called within a ``tf.function``.
