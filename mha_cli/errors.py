@@ -1,7 +1,5 @@
 """Errors that the user can read in one line, and the exit codes that go with them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from importlib.util import find_spec

@@ -3,8 +3,6 @@
 Axes: N texts, K distinct rows of them, D draws, C classes, M models.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial

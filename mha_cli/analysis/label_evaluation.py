@@ -3,8 +3,6 @@
 Axes: N texts, C labels.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -7,8 +7,6 @@ Models for Information Extraction".
 Axes: K candidates, F features, C classes.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from itertools import chain

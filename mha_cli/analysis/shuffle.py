@@ -4,8 +4,6 @@ Without positions, self-attention treats a text as a set: permuting the tokens p
 them does not change. Source: Vaswani et al. 2017, section 3.5; Lee et al. 2019, "Set Transformer", property 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 Axes: N texts, C classes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """The files of a batch: on this machine, or in an object store, through pyarrow."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

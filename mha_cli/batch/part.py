@@ -1,7 +1,5 @@
 """One shard to one part: its answers, row by row, and then the manifest, with which the part is done."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import deque

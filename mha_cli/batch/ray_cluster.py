@@ -1,7 +1,5 @@
 """The shards on a Ray cluster: one task per shard; the classifier comes from Ray's object store, once per machine."""
 
-from __future__ import annotations
-
 import logging
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """A batch from its inputs to its summary, and the processes of this machine that each take one shard after the other."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time

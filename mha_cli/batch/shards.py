@@ -1,7 +1,5 @@
 """Inputs to shards: every file is one, and becomes one part, whose name follows from the file's alone."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -3,8 +3,6 @@
 Nothing is ever unpacked to disk, and nothing is decompressed: the members have to be stored as they are.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os

@@ -7,8 +7,6 @@ Reading never calls Keras's deserializer and runs nothing that the file brings: 
 the name, shape and type of every weight, and only such arrays are taken.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

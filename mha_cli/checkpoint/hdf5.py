@@ -12,8 +12,6 @@ were not met before, so that no knot of nodes is work without end. Nothing is co
 Source: HDF5 File Format Specification Version 3.0, sections II.A, III.A.1, III.B to III.D, IV.A.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Iterator, Mapping

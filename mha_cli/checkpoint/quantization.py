@@ -8,8 +8,6 @@ Source: Jacob et al. 2018, "Quantization and Training of Neural Networks for Eff
 with zero at zero.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

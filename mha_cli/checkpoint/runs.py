@@ -1,7 +1,5 @@
 """Run directories: naming a new one, refusing a used one, finding the last trained one."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping

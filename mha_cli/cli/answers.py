@@ -1,7 +1,5 @@
 """Writing answers: lines with tabs, JSON lines, rows of CSV or Parquet, lines on a terminal, or the records themselves."""
 
-from __future__ import annotations
-
 import csv
 import os
 import re

@@ -1,7 +1,5 @@
 """The command line: every command, and how errors reach the user."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

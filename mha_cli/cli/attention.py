@@ -1,7 +1,5 @@
 """`mha attention`."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`mha batch`."""
 
-from __future__ import annotations
-
 import sys
 from contextlib import closing
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """Typer's commands, but imported when they are used, with help pages to paste from; an empty value is refused."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Callable

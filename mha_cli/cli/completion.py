@@ -1,7 +1,5 @@
 """What a shell completes on TAB. Typer takes what begins as the current word does; where nothing fits, the shell offers files."""
 
-from __future__ import annotations
-
 import glob
 import json
 import os

@@ -1,7 +1,5 @@
 """The ways in which every command shows its results: a console, a line, JSON."""
 
-from __future__ import annotations
-
 import codecs
 import json
 import sys

@@ -1,7 +1,5 @@
 """The labelled texts that --data names, or the checkpoint's config."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """`mha doctor`: facts for an error report, found without TensorFlow."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import platform

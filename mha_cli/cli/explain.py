@@ -1,7 +1,5 @@
 """`mha explain`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Annotated
 

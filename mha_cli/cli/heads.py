@@ -1,7 +1,5 @@
 """`mha heads`."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated

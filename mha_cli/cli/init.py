@@ -1,7 +1,5 @@
 """`mha init`."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Packages that mha declares and that are not installed, because it was installed without all it uses."""
 
-from __future__ import annotations
-
 import re
 
 PACKAGES = {"sklearn": "scikit-learn", "ruamel": "ruamel-yaml"}

@@ -1,7 +1,5 @@
 """The progress of long work: a live display on a terminal, plain lines elsewhere; always on stderr."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -1,7 +1,5 @@
 """`mha report`."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import asdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`mha serve`."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

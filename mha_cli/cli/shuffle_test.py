@@ -1,7 +1,5 @@
 """`mha shuffle-test`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Ctrl-C and a polite kill during a training: the first asks it to stop after the step, the second ends it at once."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import signal

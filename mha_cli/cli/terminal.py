@@ -1,7 +1,5 @@
 """The terminal of a command: streams that are closed or take few characters, and sizes that no terminal has."""
 
-from __future__ import annotations
-
 import codecs
 import io
 import os

@@ -1,7 +1,5 @@
 """`mha train`."""
 
-from __future__ import annotations
-
 import shlex
 from contextlib import nullcontext
 from pathlib import Path

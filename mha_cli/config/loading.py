@@ -3,8 +3,6 @@
 Whatever does not fit becomes one line that names the file, the line, the setting and the way out.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from io import StringIO

@@ -1,7 +1,5 @@
 """The name and shape of every weight that a config implies, known without building the model."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple

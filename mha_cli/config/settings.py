@@ -3,8 +3,6 @@
 The models are frozen and refuse unknown keys. The resolved config travels inside the checkpoint.
 """
 
-from __future__ import annotations
-
 import codecs
 from collections.abc import Iterator
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Plain YAML 1.2 with the line of every key; no tags, no aliases, no duplicate keys."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Which texts are computed together: batches of similar length, so that little is padding; and how they are padded."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How much each text's loss counts, so that rare classes are learnt as well as frequent ones; and those that were not."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Likely mistakes in labelled texts: repeated texts, texts without a word, labels spelt in several ways, several labels in one."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping

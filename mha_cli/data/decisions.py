@@ -1,7 +1,5 @@
 """Decide from the texts the settings that a config with ``auto: true`` leaves open; docs/recipes.md gives the reasons."""
 
-from __future__ import annotations
-
 import json
 import textwrap
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The test part is drawn from the texts themselves, so that every training leaves 
 validation part drawn at random flatters a model, which has learnt of these from other texts.
 """
 
-from __future__ import annotations
-
 import re
 from array import array
 from collections import Counter

@@ -1,7 +1,5 @@
 """Labelled texts that a Python program holds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from mha_cli.data.labelled_text import LabelledText, TextSource

@@ -1,7 +1,5 @@
 """Confidence intervals: of a share, and by bootstrap over texts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from statistics import NormalDist

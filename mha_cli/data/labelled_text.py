@@ -1,7 +1,5 @@
 """The protocol of data sources: labelled texts, read as a stream, split by split."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 

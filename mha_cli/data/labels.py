@@ -1,7 +1,5 @@
 """Class names: the one function that makes them from labels, whatever the source of the labels."""
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata

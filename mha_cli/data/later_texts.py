@@ -1,7 +1,5 @@
 """Texts that are added later: the later label and weight of a text count, and what was held out before stays held out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from mha_cli.data.labelled_text import LabelledText

@@ -1,7 +1,5 @@
 """What a file of labelled texts looks like, guessed from its beginning: format, separator, header, and which column is which."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

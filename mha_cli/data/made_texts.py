@@ -3,8 +3,6 @@
 Source: Tang et al. 2019, "Distilling Task-Specific Knowledge from BERT into Simple Neural Networks", section 3.2 (with other changes).
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Paths that a user gives, and the files that they name."""
 
-from __future__ import annotations
-
 import glob
 import os
 import re

@@ -1,7 +1,5 @@
 """Labelled texts in figures: what `mha init` finds in files, and what `mha data` shows of the training and test data of a config."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -13,8 +13,6 @@ four agree modulo 5, in a training plan no two do. So every row occurs in traini
 score needs the meaning of the parts, not remembered combinations.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from functools import cache

@@ -1,7 +1,5 @@
 """Labelled texts that trained models are scored by: a split of a data source as they read it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass

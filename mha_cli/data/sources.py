@@ -1,7 +1,5 @@
 """The source that the data section of a config names."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeAlias
 

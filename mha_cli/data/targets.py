@@ -1,7 +1,5 @@
 """Labels as numbers: the class id of each text, int32 (N,), or where texts may have several labels, which classes each has, bool (N, C)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

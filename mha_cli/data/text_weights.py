@@ -1,7 +1,5 @@
 """How much each text counts in training: a number in a further column, or in a list; 2 is the text twice, and 0 leaves it out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from math import nan
 

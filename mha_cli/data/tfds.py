@@ -1,7 +1,5 @@
 """Labelled texts from a set of TensorFlow Datasets (TFDS), which is imported inside functions: it takes seconds."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

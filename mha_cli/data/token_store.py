@@ -1,7 +1,5 @@
 """The tokens of any number of texts, kept on disk, so that memory does not grow with the data."""
 
-from __future__ import annotations
-
 import math
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """Training on: a run that starts from the words, the classes and the weights of another one, its base."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An export beside its checkpoint: the same answers on texts made for it, and how much accuracy it costs on labelled texts."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Write a checkpoint in another format, and refuse an export that answers differently."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

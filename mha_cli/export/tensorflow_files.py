@@ -1,7 +1,5 @@
 """The classifier in TensorFlow's own formats: a SavedModel folder, and a LiteRT file (.tflite) for phones and small devices."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import tempfile

@@ -1,7 +1,5 @@
 """Checks of the arguments of layers, each with a ValueError that names the argument, and the base class of the layers."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Sequence
 from typing import Any

@@ -7,8 +7,6 @@ Axes: B batch, L query length, M key length, H heads (the paper's h), K key widt
 an input (d_model), O output width. The formulas take arrays of one head as well, without H. In a formula K is the keys, and V the values.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

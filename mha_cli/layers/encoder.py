@@ -3,8 +3,6 @@
 Axes: B batch, L length, D model width, F feed-forward width.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

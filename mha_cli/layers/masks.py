@@ -5,8 +5,6 @@ Every mask is boolean, True where looking is allowed, and broadcasts to (B, H, L
 Axes: B batch, H heads, L query length, M key length.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import reduce
 from typing import Any

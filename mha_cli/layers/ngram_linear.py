@@ -13,8 +13,6 @@ Their logits are in the same table.
 Axes: B batch, L length, R buckets, U units of the logits, N n-grams of a text, W words with context weights of their own, K windows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ A token is its id, so that tokens are (B, L), or its id and then the code points
 Axes: B batch, L length, W characters of a token, N places of its subwords, R rows of a table, D their width.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any
 

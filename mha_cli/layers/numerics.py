@@ -3,8 +3,6 @@
 Axes: B batch, H heads, L query length, M key length, K key width per head.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -3,8 +3,6 @@
 Axes: B batch, L length, S longest length, W characters of a token, D model width.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

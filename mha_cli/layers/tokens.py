@@ -3,8 +3,6 @@
 Axes: B batch, L length, W characters of a token, D model width, N width of a convolution.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

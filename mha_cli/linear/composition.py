@@ -3,8 +3,6 @@
 Axes: D model width, R buckets, U units of the logits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

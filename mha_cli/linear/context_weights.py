@@ -7,8 +7,6 @@ Axes: N texts, B those of a step, L length, P tokens of all texts, E distinct n-
 U units of the logits, C classes, W words with context weights of their own, K windows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

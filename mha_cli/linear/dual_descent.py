@@ -9,8 +9,6 @@ feature of 1 as bias, as in LIBLINEAR; the mean: Polyak and Juditsky 1992, "Acce
 Axes: N texts, F features, f those of one text, U units of the logits.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -4,8 +4,6 @@ Axes: N texts, P tokens of all texts, E distinct n-grams of each text, all texts
 R buckets, V n-grams that have an embedding, F some buckets, D width of an embedding.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

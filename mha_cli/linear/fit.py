@@ -3,8 +3,6 @@
 Axes: N texts, R buckets, U units of the logits, E distinct n-grams of all texts, W words with context weights of their own, K windows.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from functools import cached_property
 

@@ -9,8 +9,6 @@ Intelligence Research 70: section 3.1 with eq. 1 and 2 says which labels are con
 Axes: N texts, C classes, U units of the logits, Q questions.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

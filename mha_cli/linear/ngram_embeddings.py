@@ -13,8 +13,6 @@ Axes: E distinct n-grams of each text, all texts one after another, P those of t
 of a batch, V n-grams that have an embedding, U those of a batch, D width of an embedding.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ for Support Vector Machines", section 2.1.
 Axes: N texts, R buckets, U units of the logits.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from mha_cli.data.targets import rarest_classes

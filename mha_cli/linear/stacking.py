@@ -9,8 +9,6 @@ and a shift need few texts).
 Axes: N texts, U units of the classifier and of the linear model.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

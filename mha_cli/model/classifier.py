@@ -1,7 +1,5 @@
 """The classifier: PositionalEmbedding → TransformerEncoder × n → GlobalMaxPooling1D → Dropout → Dense; NgramLinear beside it."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence

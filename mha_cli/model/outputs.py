@@ -3,8 +3,6 @@
 Axes: B batch, L length, N texts, C classes, U units of the last layer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The pages of `mha attention`, `mha explain` and `mha serve`."""
 
-from __future__ import annotations
-
 import json
 from importlib.resources import files
 from pathlib import Path, PurePath

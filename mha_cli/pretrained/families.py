@@ -10,8 +10,6 @@ All are post-norm encoders with learned positions (Devlin et al. 2019, "BERT"; L
 Axes: V pieces, S positions, D model width, F feed-forward width, H heads, K width per head.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

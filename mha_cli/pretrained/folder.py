@@ -4,8 +4,6 @@ The folder is what the Hugging Face libraries write: ``config.json``, ``model.sa
 ``tokenizer.json``; a folder of sentence-transformers has ``modules.json`` beside them. Reading it runs nothing that it brings.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from contextlib import ExitStack

@@ -3,8 +3,6 @@
 Axes: V words, D width of a vector.
 """
 
-from __future__ import annotations
-
 import gzip
 import zlib
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """mha as a scikit-learn classifier."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Self
 

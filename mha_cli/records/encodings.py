@@ -1,7 +1,5 @@
 """The bytes of a stream as UTF-8: binary files are refused, other encodings are converted."""
 
-from __future__ import annotations
-
 import codecs
 from collections.abc import Iterable, Iterator
 from itertools import chain

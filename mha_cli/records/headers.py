@@ -1,7 +1,5 @@
 """Usual names of columns, and how to tell a header line from a row."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from unicodedata import combining, normalize

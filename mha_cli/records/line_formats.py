@@ -1,7 +1,5 @@
 """Formats with one record per line: plain lines, JSON lines and fastText's lines."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Bytes to lines: gzip data are unpacked as they come, and only a line feed ends a line."""
 
-from __future__ import annotations
-
 import gzip
 import zlib
 from collections.abc import Callable, Iterable, Iterator

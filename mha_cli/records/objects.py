@@ -1,7 +1,5 @@
 """Objects, as JSON lines and Parquet hold them: what a key means, and their values in words."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import deque

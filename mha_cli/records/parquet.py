@@ -1,7 +1,5 @@
 """Parquet, through pyarrow."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """How a stream is read: options of every format, and warnings about a stream that can be read all the same."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The formats, and which of them a file name tells."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial

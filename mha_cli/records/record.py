@@ -1,7 +1,5 @@
 """Records, column lookup and missing-column errors."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple

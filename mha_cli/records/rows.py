@@ -1,7 +1,5 @@
 """Rows of a table, read by Python's csv module in strict mode."""
 
-from __future__ import annotations
-
 import csv
 from collections import deque
 from collections.abc import Iterable, Iterator

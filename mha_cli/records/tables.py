@@ -1,7 +1,5 @@
 """CSV and TSV: separator, header and records."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace

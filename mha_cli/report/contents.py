@@ -1,7 +1,5 @@
 """The contents of a report, from one checkpoint and labelled texts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ of subwords T tokens of all texts, W characters of a token, R rows of a table.
 A token is its id, so that tokens are (B, L), or its id and then the code points of W characters of it, so that they are (B, L, 1 + W).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 

@@ -3,8 +3,6 @@
 Axes: H heads, L tokens of a text, T targets, A tokens that look.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -1,7 +1,5 @@
 """Where texts come from: arguments, files, and streams that may pause."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import select

@@ -1,7 +1,5 @@
 """Looking inside: which words look at which, and which words decide."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ What takes NumPy little time stays in ``runtime/forward.py``: embeddings, the li
 Axes: B batch, L length (M when keys are meant), H heads, K width per head, F = H·K, D model width.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Mapping

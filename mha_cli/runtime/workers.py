@@ -1,7 +1,5 @@
 """Processes that work for this one, and the classifier in several of them at once."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import select

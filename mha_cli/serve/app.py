@@ -1,7 +1,5 @@
 """The service as an application: requests, computed together, and their answers."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib

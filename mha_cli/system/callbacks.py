@@ -1,7 +1,5 @@
 """Reports of long work while it goes on. The library calls these functions; the command line decides how they look."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from time import monotonic

@@ -1,7 +1,5 @@
 """Which processes train one model together, as ``TF_CONFIG`` or SLURM's ``srun`` says it. TensorFlow comes later."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The memory of the machine and of the control groups (versions 1 and 2) around this process, as Linux reports it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The cores of the processor, GPUs, and settings for a process that computes; this module does not import NumPy."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

@@ -1,7 +1,5 @@
 """What has to be settled before TensorFlow starts, so that no user has to."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

@@ -1,7 +1,5 @@
 """Files that are whole or not there, locks of folders, and faults of temporary files."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import io

@@ -3,8 +3,6 @@
 A token is an id; with ``text.subword_characters`` it is a row of 1 + W numbers, its id and its characters.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Sequence
 from functools import cached_property

@@ -3,8 +3,6 @@
 Axes: N tokens of all texts.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

@@ -3,8 +3,6 @@
 Axes: B batch, L length, T tokens, W characters of a token.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any
 

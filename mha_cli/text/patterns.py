@@ -4,8 +4,6 @@ All run in linear time: what has to match behind a repetition is either nothing 
 repetition is bounded. None is possessive: Python 3.11.0 to 3.11.4 match such groups wrongly (gh-106052).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import cache

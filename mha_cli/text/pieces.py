@@ -4,8 +4,6 @@
 expression, which could take for ever, but that of XLM-R, and nothing that takes much memory, lengthens texts or lets the library panic.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """Text to words: the one tokenizer that training and prediction share."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Words to token ids."""
 
-from __future__ import annotations
-
 import heapq
 import unicodedata
 from collections.abc import Iterable, Sequence

@@ -8,8 +8,6 @@ costs 1 + 3w forward passes of the block instead of 3; loss and gradients stay t
 Axes: B batch, L length, D model width, W positions of the maximum.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

@@ -1,7 +1,5 @@
 """Figures of texts that take long to compute: an interrupted run has them on disk."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic

@@ -9,8 +9,6 @@ Source: Hinton, Vinyals and Dean 2015, "Distilling the Knowledge in a Neural Net
 Axes: N labelled texts, M texts without a label, U units of the logits, C classes.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -14,8 +14,6 @@ Weights are ordinary variables, not the mirrored ones of ``strategy.scope()``. I
 gradients after each device has clipped its own; and a row of a mirrored variable cannot be read without the whole of it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import io

@@ -3,8 +3,6 @@
 Seed and epoch alone decide the input, so that a resumed run reads the same batches.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

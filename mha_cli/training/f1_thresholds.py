@@ -5,8 +5,6 @@ Source: Lipton, Elkan and Naryanaswamy 2014, "Optimal Thresholding of Classifier
 Axes: N texts, C labels.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, logit

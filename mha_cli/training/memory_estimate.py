@@ -1,7 +1,5 @@
 """How much memory a training will take, estimated before it starts."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from mha_cli.checkpoint.archive import MAX_FILE_BYTES

@@ -4,8 +4,6 @@ A lazy optimizer changes only the rows of its table that a step touches, so that
 takes the gradient of a step, the number of the step, from 1, and the learning rate.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

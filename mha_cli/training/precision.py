@@ -1,7 +1,5 @@
 """The type of the matrix products in a training step."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

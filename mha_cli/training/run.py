@@ -1,7 +1,5 @@
 """A run of `mha train`, from a config to a checkpoint: prepare, fit the linear model, then train, evaluate and keep the best epoch."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -4,8 +4,6 @@ The state file holds arrays only: the model's variables (the random states of dr
 history so far. Data order and dropped words follow from the config's seed, the epoch and the step.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import time

@@ -1,7 +1,5 @@
 """The choice between fine-tuning a pretrained encoder and keeping it frozen, by the time that each takes on this machine."""
 
-from __future__ import annotations
-
 from time import perf_counter
 
 import numpy as np

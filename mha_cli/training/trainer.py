@@ -1,7 +1,5 @@
 """An encoder in training: all that changes from step to step."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any

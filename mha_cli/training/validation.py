@@ -3,8 +3,6 @@
 Axes: N texts of the validation part, U units of the logits.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -1,7 +1,5 @@
 """A search from its first trial to the training of the best. Importing this module imports TensorFlow, quietly."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import time

@@ -1,7 +1,5 @@
 """The searched settings, each with an Optuna distribution, in which a choice is JSON."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence

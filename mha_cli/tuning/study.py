@@ -1,7 +1,5 @@
 """The trials on disk: one JSON file in the run directory, with which the same command goes on."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

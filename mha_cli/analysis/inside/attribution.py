@@ -3,8 +3,6 @@
 Axes: S steps along the path, L length, D model width.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from typing import Any

@@ -3,8 +3,6 @@
 Axes: B batch, H heads.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass

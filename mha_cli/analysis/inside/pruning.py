@@ -1,7 +1,5 @@
 """A model without the heads that matter least: cut out of its weight matrices, measured, and trained further on request."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections import Counter

@@ -7,8 +7,6 @@ of 3,426 (docs/benchmarks.md). It computes the scores twice.
 Axes: N blocks, B batch, H heads, L query length, Q queries of a block, M key length, K key width per head, V value width per head.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

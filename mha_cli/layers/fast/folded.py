@@ -16,8 +16,6 @@ F widths of queries, keys and values, O output width.
 Source: Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits", section "Attention Heads are Independent and Additive".
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from keras import ops

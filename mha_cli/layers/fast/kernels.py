@@ -5,8 +5,6 @@
 Axes: B batch, H heads, L query length, M key length, K width per head of queries, keys and values.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import keras
