@@ -43,12 +43,7 @@ def labelled_columns(text: str | None = None, label: str | None = None, by_optio
 
 
 class FileTexts(TextSource):
-    """The texts that a config's ``data.train`` and ``data.test`` name.
-
-    Attributes:
-        name: path of the training data, as the config gives it; of several, the first and how many there are beside it.
-        warnings: warnings about the split read last.
-    """
+    """The texts that a config's ``data.train`` and ``data.test`` name."""
 
     class_names = None
 
@@ -56,9 +51,9 @@ class FileTexts(TextSource):
         self._settings = settings
         self._columns = labelled_columns(settings.text_column, settings.label_column, by_options)
         self._dialect = Dialect(settings.encoding, settings.quoting)
-        self.name = listed(settings.train_paths, 1)
+        self.name = listed(settings.train_paths, 1)  # as the config gives it; of several, the first and how many there are beside it
         self.splits = ("train", "test") if settings.test_paths or settings.test_share else ("train",)
-        self.warnings = StreamWarnings()
+        self.warnings = StreamWarnings()  # about the split read last
 
     def unlabelled(self) -> Iterator[str] | None:
         """The lines of ``data.unlabelled``."""

@@ -27,17 +27,11 @@ def place_of(file: str, line: int | None) -> str:
 
 
 class TextSource(Protocol):
-    """A source of labelled texts.
+    """A source of labelled texts."""
 
-    Attributes:
-        name: source in words, for messages: a file name, a TFDS name, ``sample``.
-        splits: names of the splits that ``read`` takes; the first is the training split.
-        class_names: class names in the order of their ids, or None where only the texts have them.
-    """
-
-    name: str
-    splits: tuple[str, ...]
-    class_names: tuple[str, ...] | None
+    name: str  # source in words, for messages: a file name, a TFDS name, ``sample``
+    splits: tuple[str, ...]  # names of the splits that ``read`` takes; the first is the training split
+    class_names: tuple[str, ...] | None  # class names in the order of their ids, or None where only the texts have them
 
     def unlabelled(self) -> Iterator[str] | None:
         """Texts without a class, one at a time, or None where the config names none."""
