@@ -29,7 +29,7 @@ from mha_cli.system.callbacks import Callbacks
 from mha_cli.text.encoding import TextPipeline, ids_of
 from mha_cli.text.pieces import PieceTokenizer
 from mha_cli.text.tokenizer import make_tokenizer
-from mha_cli.text.vocabulary import FOREIGN, NO_WORDS, PADDING_ID, UNKNOWN_ID, Vocabulary, kept_slices, most_frequent, warning_of_unknown
+from mha_cli.text.vocabulary import FOREIGN, NO_WORDS, PADDING_ID, UNKNOWN_ID, Vocabulary, cut, most_frequent, warning_of_unknown
 
 CHUNK_TOKENS = 1 << 20  # tokens that are looked at together
 
@@ -447,9 +447,7 @@ def _join(texts: Iterable[npt.NDArray[np.int32]], labels: Labels | None, setting
     """Cut every text to length and lay them one after another."""
     stored, offsets, num_truncated = TokenStore(), array("q", [0]), 0
     for tokens in texts:
-        first, second = kept_slices(len(tokens), settings.sequence_length, settings.truncation)
-        stored.append(tokens[first])
-        stored.append(tokens[second])
+        stored.append(cut(tokens, settings.sequence_length, settings.truncation))
         offsets.append(len(stored))
         num_truncated += len(tokens) > settings.sequence_length
     class_ids = np.zeros(len(offsets) - 1, np.int32) if labels is None else labels

@@ -16,7 +16,7 @@ from mha_cli.config.settings import TextConfig
 from mha_cli.text.latin_texts import LatinReader, is_readable
 from mha_cli.text.pieces import PieceTokenizer
 from mha_cli.text.tokenizer import make_splitter, make_tokenizer
-from mha_cli.text.vocabulary import UNKNOWN_ID, Vocabulary, kept_slices
+from mha_cli.text.vocabulary import UNKNOWN_ID, Vocabulary, cut
 
 MANY_TEXTS = 64  # from which ``LatinReader`` wins back its start
 
@@ -50,11 +50,12 @@ class TextPipeline:
         self.vocabulary = vocabulary
         self.tokenize = make_tokenizer(settings)
         self._split = make_splitter(settings)
+        self._limits = settings.sequence_length, settings.truncation
 
     def encode(self, text: str) -> EncodedText:
         """The tokens of a text, cut to ``sequence_length``."""
         words = self.tokenize(text)
-        return self._counted(text, self.tokens(self._kept(words)), len(words))
+        return self._counted(text, self.tokens(cut(words, *self._limits)), len(words))
 
     def encode_all(self, texts: Sequence[str]) -> list[EncodedText]:
         """``encode`` of each text; many are read together."""
@@ -62,15 +63,14 @@ class TextPipeline:
             return list(map(self.encode, texts))
         readable = list(map(is_readable, texts))
         ids = self._latin_reader.ids(list(compress(texts, readable)))
-        return [self._cut(text, next(ids)) if found else self.encode(text) for text, found in zip(texts, readable, strict=True)]
+        return [self._of_ids(text, next(ids)) if found else self.encode(text) for text, found in zip(texts, readable, strict=True)]
 
     @cached_property
     def _latin_reader(self) -> LatinReader:
         return LatinReader(self.vocabulary, self.settings.lowercase, self.settings.punctuation)
 
-    def _cut(self, text: str, tokens: npt.NDArray[np.int32]) -> EncodedText:
-        first, second = kept_slices(len(tokens), self.settings.sequence_length, self.settings.truncation)
-        return self._counted(text, np.concatenate([tokens[first], tokens[second]]), len(tokens))
+    def _of_ids(self, text: str, ids: npt.NDArray[np.int32]) -> EncodedText:
+        return self._counted(text, cut(ids, *self._limits), len(ids))
 
     def _counted(self, text: str, tokens: npt.NDArray[np.int32], num_tokens: int) -> EncodedText:
         ids = ids_of(tokens)
@@ -86,11 +86,7 @@ class TextPipeline:
 
     def read_words(self, text: str) -> list[str]:
         """The words that the model reads, as their writer wrote them: one for every token of ``encode``."""
-        return self._kept(self._split(text))
-
-    def _kept(self, words: list[str]) -> list[str]:
-        first, second = kept_slices(len(words), self.settings.sequence_length, self.settings.truncation)
-        return words[first] + words[second]
+        return cut(self._split(text), *self._limits)
 
 
 def characters_of(words: Sequence[str], num_characters: int) -> npt.NDArray[np.int32]:

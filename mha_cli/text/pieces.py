@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.errors import MhaError, plural, printable
-from mha_cli.text.vocabulary import kept_slices
+from mha_cli.text.vocabulary import cut
 
 MAX_TOKENIZER_BYTES, MAX_VALUES = 40_000_000, 2_000_000
 """Bytes of ``tokenizer.json`` and values in it, of which each takes memory; multilingual encoders have up to a million."""
@@ -51,7 +51,7 @@ class PieceTokenizer:
         description: bytes of ``tokenizer.json``.
         num_rows: rows of the encoder's table; every id is below.
         max_pieces: longest result, the two special pieces included.
-        truncation: part of a longer text that is kept, see ``kept_slices``.
+        truncation: part of a longer text that is kept, see ``cut``.
     """
 
     def __init__(self, description: bytes, num_rows: int, max_pieces: int, truncation: str, name: str) -> None:
@@ -68,14 +68,14 @@ class PieceTokenizer:
             found = f"has pieces with the ids {min(ids)} to {max(ids)}, and the encoder has {plural(num_rows, 'piece')}"
             raise MhaError(f"{name}: {found}", "the files belong to different encoders")
         self.padding_id: int = next(filter(None, map(self._tokenizer.token_to_id, PADDING_NAMES)), 0)  # in the file
-        self._max_pieces, self._truncation = max_pieces, truncation
+        self._limits = max_pieces - 2, truncation
 
     def ids(self, text: str) -> npt.NDArray[np.int32]:
         """The ids of a text's pieces, (L,), at most ``max_pieces``."""
         with self._library():
             [encoded] = self._tokenizer.encode_batch_fast([_writable(text)], add_special_tokens=False)
         begin, end = self._ends
-        return self._swapped(np.array([begin, *self._kept(encoded.ids), end], np.int32))
+        return self._swapped(np.array([begin, *cut(encoded.ids, *self._limits), end], np.int32))
 
     def pieces(self, text: str) -> list[str]:
         """The pieces themselves, one for every id of ``ids``."""
@@ -87,11 +87,7 @@ class PieceTokenizer:
         with self._library():
             offsets = self._tokenizer.encode(_writable(" ".join(words)), add_special_tokens=False).offsets
         found = [int(np.searchsorted(ends, max(start, stop - 1), side="right")) for start, stop in offsets]
-        return [None, *self._kept(found), None]
-
-    def _kept(self, items: list[int]) -> list[int]:
-        first, second = kept_slices(len(items), self._max_pieces - 2, self._truncation)
-        return [*items[first], *items[second]]
+        return [None, *cut(found, *self._limits), None]
 
     def _swapped(self, ids: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
         """The ids with those of the padding and of id 0 changed over."""

@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import count, islice, repeat
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,8 @@ MAX_TOKEN_LENGTH = 100  # characters of the longest token that may have an id
 FOREIGN = "was it trained on such texts, in this language?"
 """The question in warnings about texts whose words a trained model does not know."""
 FEW_WORDS = 100  # fewer words than these say nothing about a vocabulary
+
+Tokens = TypeVar("Tokens", list[int], list[str], npt.NDArray[np.int32])
 
 
 class Vocabulary:
@@ -74,10 +77,13 @@ def most_frequent(tokens: Sequence[str], counts: npt.NDArray[np.int64], vocabula
     return Vocabulary(token for _, token in heapq.nsmallest(vocabulary_size - len(SPECIAL_TOKENS), frequent))
 
 
-def kept_slices(num_tokens: int, sequence_length: int, truncation: str) -> tuple[slice, slice]:
-    """The part of a text that the model reads, at most ``sequence_length`` tokens, as two slices to be joined.
+def cut(tokens: Tokens, sequence_length: int, truncation: str) -> Tokens:
+    """The part of a text that the model reads, at most ``sequence_length`` tokens.
 
     ``truncation`` is ``head``, ``tail`` or ``head_and_tail`` (half of each; the beginning gets the odd one).
     """
-    tail = {"head": 0, "tail": sequence_length, "head_and_tail": sequence_length // 2}[truncation] if num_tokens > sequence_length else 0
-    return slice(0, min(num_tokens, sequence_length) - tail), slice(num_tokens - tail, num_tokens)
+    if len(tokens) <= sequence_length:
+        return tokens
+    tail = {"head": 0, "tail": sequence_length, "head_and_tail": sequence_length // 2}[truncation]
+    head, end = tokens[: sequence_length - tail], tokens[len(tokens) - tail :]
+    return np.concatenate([head, end]) if isinstance(tokens, np.ndarray) else head + end
