@@ -8,8 +8,6 @@ Ours are trained by `mha train`, scored by `mha evaluate` and taken apart by `pa
 own. The wall time is that of the whole job: starting, reading, training.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile

@@ -8,8 +8,6 @@ repetition counts, so that what disturbs the machine disturbs all of them. torch
 same projections.
 """
 
-from __future__ import annotations
-
 import resource
 import time
 from collections.abc import Callable

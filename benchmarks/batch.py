@@ -8,8 +8,6 @@ commands run in turn, each time from a new process; with `--address local`, Ray 
 file of one review is the start-up. Memory is that of all processes of a command, each page that they share once (PSS); so Linux only.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

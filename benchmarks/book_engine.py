@@ -1,7 +1,5 @@
 """The engines of `mha predict` alone on the book's model: one process per core, each with ready token ids and an engine of its own."""
 
-from __future__ import annotations
-
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any

@@ -3,8 +3,6 @@
 Source: François Chollet, "Deep Learning with Python", 2nd edition, listings 11.21, 11.24 and 11.25.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The book's model in torch: its own attention, bfloat16 where that is faster, batches of similar length as ours."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import time

@@ -7,8 +7,6 @@ Needs Debian's apt, and fetches 100 MB by it into FOLDER/lists, beside its own l
 of one source, in all languages, are in one of the two files. A made text is two sentences of one section, drawn at random.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import subprocess

@@ -3,8 +3,6 @@
 Both read the folder that ``MHA_MINILM`` names, and take the mean of the last hidden states, as sentence-transformers does.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Any

@@ -6,8 +6,6 @@
 Seconds are those of the processor in one process, tokenizing left out.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from pathlib import Path

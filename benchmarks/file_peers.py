@@ -6,8 +6,6 @@ They read columns `text` and `label`. What a word is follows from the script, so
 chooses its C; fastText runs with few epochs and with many, at a learning rate without which few teach it nothing.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import json

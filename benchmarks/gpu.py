@@ -8,8 +8,6 @@ Self-attention with 8 heads of 64 in bfloat16; each time is the best of several.
 same as a CUDA graph, without the time that Python takes to ask for it. Keras takes its fastest way, which is a kernel without a mask.
 """
 
-from __future__ import annotations
-
 import itertools
 import logging
 import time

@@ -1,7 +1,5 @@
 """The base of all benchmarks: a process for every candidate, all of them asked in turn, and results as JSON records."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import datetime

@@ -5,8 +5,6 @@
 As many issues count as labels were changed; labels that were wrong before are among them. Normalized margin: another order of the issues.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import tempfile

@@ -7,8 +7,6 @@ The reviews are made of IMDB's: each has as many sentences as one of them, drawn
 1- to 3-grams and is trained for one epoch: what grows is what the data takes. The time is that of the whole command, starting included.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 import sys

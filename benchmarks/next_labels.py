@@ -5,8 +5,6 @@
 After 100 texts drawn at random, each training has 50 more, which the model before it would have labelled next, or 100 more at random.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Ours and peers on the same texts: which answers were right, and how far ours is ahead of the best peer."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass

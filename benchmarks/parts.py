@@ -6,8 +6,6 @@ The encoder alone, and the scores alone, answer with the scale and the shift tha
 together. Without heads, all is as it was but what the heads give, which is zero.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Callable

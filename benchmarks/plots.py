@@ -1,7 +1,5 @@
 """Plots of the results: speed by length, accuracy by time, accuracy by set."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, pstdev

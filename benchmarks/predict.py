@@ -9,8 +9,6 @@ opens the file with `keras.models.load_model`, encodes the texts with our tokeni
 run in turn, each time from a new process.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from importlib.util import find_spec

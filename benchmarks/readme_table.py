@@ -4,8 +4,6 @@
 with 1 if a page says anything else. The README has the two main tables in short.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace

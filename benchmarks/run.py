@@ -5,8 +5,6 @@ python benchmarks/run.py book attention   # these only
 python benchmarks/run.py --try-out        # all of them in sizes that mean nothing, to see that they run
 """
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 import tempfile

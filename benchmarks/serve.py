@@ -8,8 +8,6 @@ other to `POST /predict` and wait for the answer; a round is all reviews once, a
 with that of `mha predict --json`. Memory is that of the server (PSS), after the first round and after the last; so it runs on Linux only.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess

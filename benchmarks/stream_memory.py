@@ -7,8 +7,6 @@ The lines are short, made of the built-in sample's words: how long a line may be
 All processes of the command are counted together, each page that they share once (PSS); so it runs on Linux only.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import subprocess

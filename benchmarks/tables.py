@@ -1,7 +1,5 @@
 """Results as tables: rows from JSON records, shown on a terminal or written as Markdown."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import mean, median, stdev

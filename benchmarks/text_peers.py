@@ -6,8 +6,6 @@ The settings are those of the papers, or where these name none the best on 5,000
 through our own data source and split them into the same tokens as our recipes: case folded, punctuation marks as tokens.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import tempfile

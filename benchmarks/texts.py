@@ -9,8 +9,6 @@ a run per seed; every peer has a process of its own. Each run is written down as
 recipe or the texts have changed.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import json

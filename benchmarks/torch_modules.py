@@ -1,7 +1,5 @@
 """Attention and an encoder as users of torch write them, on its own attention."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -7,8 +7,6 @@ FOLDER holds NAME_train.csv with columns `text` and `label`. A fifth of it is he
 with the settings that it found, and with the recipe as it is, a model per seed learns from the rest and is scored on the fifth.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -3,8 +3,6 @@
 The others are drawn by `mha attention --png` and `mha shuffle-test --plot`, with the commands that stand beside them.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

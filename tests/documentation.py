@@ -24,19 +24,12 @@ _COMMENT = re.compile(r"\s+# .*")
 
 
 class Example(NamedTuple):
-    """Something to run that a page shows.
+    """Something to run that a page shows."""
 
-    Args:
-        place: page and line, or the help or source file that shows it.
-        language: ``sh`` or ``python``.
-        code: one line of shell, a shell block with a here-document, or a block of Python.
-        shown: the output that the page shows in a block of its own below Python.
-    """
-
-    place: str
-    language: str
-    code: str
-    shown: str = ""
+    place: str  # page and line, or the help or source file that shows it
+    language: str  # ``sh`` or ``python``
+    code: str  # one line of shell, a shell block with a here-document, or a block of Python
+    shown: str = ""  # the output that the page shows in a block of its own below Python
 
 
 def relative(path: Path) -> str:

@@ -26,8 +26,7 @@ from tests.documentation import DOCS, ROOT
 
 PAGE = (DOCS / "deploy.md").read_text("utf-8")
 REVIEWS = {"A superb, moving film, and not a minute too long.": "pos", "A great cast; the script is awful.": "neg"}
-MOST_MEGABYTES = 120
-"""Memory of a service with the packaged model."""
+MOST_MEGABYTES = 120  # memory of a service with the packaged model
 
 
 def block(language: str) -> str:

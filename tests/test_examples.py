@@ -88,8 +88,7 @@ NOT_RUN = {
 REVIEWS = ("A superb, moving film.", "Great cast, awful script.")
 """The packaged model gives the first pos and the second neg, each with more than 0.9."""
 
-WRITTEN_BY_INIT = "reviews.yaml"
-"""The config of lines that follow on ``mha init reviews.csv``."""
+WRITTEN_BY_INIT = "reviews.yaml"  # the config of lines that follow on ``mha init reviews.csv``
 
 
 def not_run(code: str) -> str | None:
@@ -251,8 +250,7 @@ def asks(line: str) -> None:
 # The files that the examples presuppose
 
 
-OWN = {"text_column": "review", "label_column": "stars"}
-"""The columns of ``reviews.csv`` and ``more.csv``."""
+OWN = {"text_column": "review", "label_column": "stars"}  # the columns of ``reviews.csv`` and ``more.csv``
 SMALL = ("training.epochs=1", "model.embed_dim=16", "model.feed_forward_dim=16", "data.num_texts=200", "training.batch_size=100")
 """Settings of the model that the examples take, of the recipe ``sample``."""
 

@@ -1,7 +1,5 @@
 """What heads are worth, and models without some of them."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any

@@ -31,11 +31,8 @@ from mha_cli.errors import MhaError, printable
 from tests.checkpoint.mutants import NAME, Mutant, mutants
 from tests.checkpoints import same
 
-MORE_MEMORY = 200_000_000
-"""Bytes of address space that reading may take beside the libraries."""
-
-SECONDS = 5
-"""Seconds of processor time for one mutant; on an idle processor it takes a few thousandths."""
+MORE_MEMORY = 200_000_000  # bytes of address space that reading may take beside the libraries
+SECONDS = 5  # seconds of processor time for one mutant; on an idle processor it takes a few thousandths
 
 READER = {str(Path(checkpoint.__path__[0], f"{name}.py")) for name in ("archive", "hdf5", "file")}
 WRITERS = {"write_checkpoint", "_weights_to_hdf5"}

@@ -27,13 +27,11 @@ EVALUATE = "evaluate good.keras --data reviews.csv --json"
 SCORED = '*"num_texts": 2*'
 PREDICT = "predict -c good.keras"
 FILM = f"{PREDICT} 'the film'"
-LABEL = "???\t0.*\n"
-"""Output of ``mha predict`` for one text."""
+LABEL = "???\t0.*\n"  # output of ``mha predict`` for one text
 
 INSIDE = "attention 'the film' -c good.keras"
 BATCH = "batch -c good.keras --output labels"
-LONG = "a" * 300
-"""A name longer than the name of a file can be."""
+LONG = "a" * 300  # a name longer than the name of a file can be
 
 WORKERS = {"TF_CONFIG": '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}'}
 TAKEN_PORT = """python3 -c 'import socket, subprocess, sys
@@ -43,31 +41,18 @@ with socket.create_server(("127.0.0.1", 0)) as taken:
 
 
 class Case(NamedTuple):
-    """A row of the table.
+    """A row of the table."""
 
-    Args:
-        args: arguments of ``mha``, as in a shell.
-        message: line on stderr without ``error:``; … matches anything.
-        given: what is wrong, in words; by default the command itself.
-        code: exit code.
-        files: files to put into the current folder.
-        stdin: data on standard input.
-        env: changes of the environment.
-        shell: command line that starts it, ``"$@"`` being the command; empty to run it in the process of the tests.
-        stdout: expected output; * matches anything.
-        also: other commands with the same answer.
-    """
-
-    args: str
-    message: str = "works"
-    given: str = ""
-    code: int = 2
-    files: Mapping[str, str | bytes] = {}
-    stdin: bytes = b""
-    env: Mapping[str, str] = {}
-    shell: str = ""
-    stdout: str = ""
-    also: tuple[str, ...] = ()
+    args: str  # arguments of ``mha``, as in a shell
+    message: str = "works"  # line on stderr without ``error:``; … matches anything
+    given: str = ""  # what is wrong, in words; by default the command itself
+    code: int = 2  # exit code
+    files: Mapping[str, str | bytes] = {}  # files to put into the current folder
+    stdin: bytes = b""  # data on standard input
+    env: Mapping[str, str] = {}  # changes of the environment
+    shell: str = ""  # command line that starts it, ``"$@"`` being the command; empty to run it in the process of the tests
+    stdout: str = ""  # expected output; * matches anything
+    also: tuple[str, ...] = ()  # other commands with the same answer
 
 
 def _config(given: str, text: str, message: str) -> Case:

@@ -30,8 +30,7 @@ Predict = Callable[..., "Result"]
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "configs"
 COMMAND = (sys.executable, "-c", "import sys; from mha_cli.__main__ import main; sys.argv[0] = 'mha'; main()")
-LEARNING = ("train", "tune", "report", "shuffle-test", "heads", "export")
-"""Commands that import TensorFlow."""
+LEARNING = ("train", "tune", "report", "shuffle-test", "heads", "export")  # commands that import TensorFlow
 TINY = Path(__file__).with_name("tiny.yaml")
 TRACED_SOON = ("model.attention_implementation=fused", "training.optimizer=rmsprop")
 """Settings for trainings of which only what happens around them counts: TensorFlow traces them in half the time."""
@@ -59,8 +58,7 @@ SCORED_SETTINGS = (
 )
 """Over TINY, for a short training with a linear model, and what else few trainings use."""
 RESUME = ("train", "--config", "run/config.yaml", "--output", "run", "--resume")
-TIMEOUT = 600
-"""Seconds after which a command that hangs fails its test; no test measures time."""
+TIMEOUT = 600  # seconds after which a command that hangs fails its test; no test measures time
 parser = functools.cache(typer.main.get_command)
 """Of the command line; Typer makes it anew for every command, which takes longer than most of those that run in this process."""
 

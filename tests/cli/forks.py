@@ -36,8 +36,7 @@ NUMPY_ONLY = (
 )
 TENSORFLOW = (*NUMPY_ONLY, "mha_cli.analysis.inside", "mha_cli.training", "rich.progress", "sklearn.model_selection")
 """Modules that commands import."""
-DIGITS = 10
-"""Bytes of an answer: a process id, later an exit status."""
+DIGITS = 10  # bytes of an answer: a process id, later an exit status
 
 
 class ForkServer:

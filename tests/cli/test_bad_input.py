@@ -16,8 +16,7 @@ from tests.checkpoints import rewrite, small_checkpoint_file
 from tests.cli.bad_input import ALWAYS, SECTIONS, Case
 from tests.cli.command import COMMAND, TIMEOUT, Result, environment, run_here, run_mha, tree
 
-INSTALLED = [COMMAND[0], "-P", *COMMAND[1:]]
-"""As the script ``mha`` runs: no module comes from the current folder."""
+INSTALLED = [COMMAND[0], "-P", *COMMAND[1:]]  # as the script ``mha`` runs: no module comes from the current folder
 
 
 def param(section: str, number: int, case: Case) -> ParameterSet:

@@ -26,8 +26,7 @@ main()
 """
 """The command, and at its end the most memory that it held. Of a child Linux says no less than its parent had, so the child says it."""
 
-MARGIN = 8_000_000
-"""Bytes that one run may take more than another."""
+MARGIN = 8_000_000  # bytes that one run may take more than another
 
 
 def peak_bytes(checkpoint: Path) -> int:

@@ -1,7 +1,5 @@
 """What is decided from the texts, at the borders, and beside whatever settings stand already."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

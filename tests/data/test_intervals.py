@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from mha_cli.data import intervals
 from mha_cli.data.intervals import bootstrap, interval, wilson_interval
 
-SHARES = [0.06, 0.04, 0.7, 0.12, 0.08]
-"""Of texts by the difference between two systems on them."""
+SHARES = [0.06, 0.04, 0.7, 0.12, 0.08]  # of texts by the difference between two systems on them
 
 DIFFERENCES = np.array([-1.0, -1 / 3, 0.0, 1 / 3, 1.0])
 

@@ -14,8 +14,7 @@ from mha_cli.linear.features import ngrams_of
 from mha_cli.linear.stacking import Stack
 from tests.reviews import bucket, encoded, weights_in
 
-VERDICT, PLOT = 2, 3
-"""The words beside an opinion that counts, and beside one that does not."""
+VERDICT, PLOT = 2, 3  # the words beside an opinion that counts, and beside one that does not
 
 GOOD, BAD = 4, 5
 WORDS, BUCKETS = 9, 2**13

@@ -16,8 +16,7 @@ from tests.linear.test_dual_descent import stored
 
 NUM_TEXTS, BUCKETS = 61, 23
 REGULARIZATION = Regularization(c=2.5, scale=1.7)
-UNUSED = 11
-"""A bucket that no text has."""
+UNUSED = 11  # a bucket that no text has
 
 Floats = npt.NDArray[np.float32]
 Classes = npt.NDArray[np.int32]

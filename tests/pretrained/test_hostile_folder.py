@@ -144,8 +144,7 @@ def unigram(*pieces: str, unk_id: int | None = 0) -> Break:
     return tokenizer(model={"type": "Unigram", "unk_id": unk_id, "vocab": [["<unk>", 0.0], *([piece, -1.0] for piece in pieces)]})
 
 
-UNITS = 256
-"""Of the smallest tree of characters."""
+UNITS = 256  # of the smallest tree of characters
 
 
 def charsmap(*units: int, texts: bytes = b"", size: int | None = None) -> dict[str, Any]:

@@ -25,8 +25,7 @@ from tests.cli.command import step_by_step
 from tests.cli.pages import HOSTILE, Parsed
 
 HISTORY = [EpochRecord(1, 0.7, 0.5, 0.6, 0.75, 1.0, 100.0, True), EpochRecord(2, 0.5, 0.7, 0.65, 0.7, 1.0, 100.0, False)]
-ALONE = {"meta", "br", "path", "use", "rect", "line"}
-"""Elements without an end."""
+ALONE = {"meta", "br", "path", "use", "rect", "line"}  # elements without an end
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,7 @@ from tests.conftest import MODEL_CASES, ModelCase
 from tests.errors import error_of
 from tests.reviews import with_characters
 
-SPARE = 100_000
-"""Bytes of what is no array of the sizes that count."""
+SPARE = 100_000  # bytes of what is no array of the sizes that count
 
 WIDE: dict[str, dict[str, Any]] = {
     "additive scores": {"attention_score": "additive", "key_dim": 503},

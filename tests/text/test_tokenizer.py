@@ -1,7 +1,5 @@
 """Text to words: what a token is, in every script, and that no text is too strange or too long."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

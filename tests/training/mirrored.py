@@ -15,8 +15,7 @@ from mha_cli.data.preparation import prepare
 from mha_cli.training.distribution import Distribution, distributed
 from mha_cli.training.trainer import Trainer
 
-KNOWN = np.arange(1.0, 8.0, dtype=np.float32)
-"""Seven numbers, of which one device has four and the other three."""
+KNOWN = np.arange(1.0, 8.0, dtype=np.float32)  # seven numbers, of which one device has four and the other three
 
 
 def config(implementation: str) -> Config:

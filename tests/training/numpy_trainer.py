@@ -20,8 +20,7 @@ from tests.reviews import encoded
 MOMENTUM, DROPOUT = 0.9, 0.2
 WORDS = ("film", "plot", "cast", "scene", "it", "fine", "dull")
 NUM_TRAIN, NUM_VALIDATION, NUM_UNLABELLED = 56, 20, 37
-EPOCHS, STEPS = 3, 4
-"""Steps of an epoch, in batches of 16."""
+EPOCHS, STEPS = 3, 4  # steps of an epoch, in batches of 16
 
 
 class NumpyTrainer:

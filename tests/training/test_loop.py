@@ -118,8 +118,7 @@ def rates(steps: list[int], **settings: object) -> list[float]:
     return found
 
 
-MIDDLE = [0.5 * (1 + math.sqrt(0.5)) / 2, 0.25, 0.5 * (1 - math.sqrt(0.5)) / 2]
-"""A quarter, half and three quarters down half a cosine."""
+MIDDLE = [0.5 * (1 + math.sqrt(0.5)) / 2, 0.25, 0.5 * (1 - math.sqrt(0.5)) / 2]  # a quarter, half and three quarters down half a cosine
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,7 @@ from mha_cli.system.callbacks import SILENT, StepProgress
 from tests.cli.command import RESUME, TIMEOUT, TINY, run_mha, start_training, wait_for_line
 from tests.training.interruptions import assert_same_run, interrupt, train
 
-STEPS, NUM_UNLABELLED = 7, 97
-"""Steps of an epoch: 216 texts in batches of 32."""
+STEPS, NUM_UNLABELLED = 7, 97  # steps of an epoch: 216 texts in batches of 32
 
 WORDS = ("film", "plot", "cast", "scene", "it")
 

@@ -23,8 +23,7 @@ from mha_cli.training.validation import Validation
 from tests.reviews import encoded
 from tests.training.numpy_trainer import NumpyTrainer
 
-WORDS = 27
-"""Of the vocabulary, besides the two special ids."""
+WORDS = 27  # of the vocabulary, besides the two special ids
 
 
 def a_config(windows: list[int] | None) -> Config:

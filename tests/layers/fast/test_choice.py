@@ -12,10 +12,8 @@ from mha_cli.layers import MultiHeadAttention, attention, blockwise_attention
 from mha_cli.layers.fast import blockwise
 from mha_cli.layers.numerics import number_of_weights
 
-MOST_WEIGHTS = 300
-"""What ``auto`` computes at once in these tests."""
-WIDTH = 3
-"""Of the inputs: wider than a head, so that ``auto`` does not fold."""
+MOST_WEIGHTS = 300  # what ``auto`` computes at once in these tests
+WIDTH = 3  # of the inputs: wider than a head, so that ``auto`` does not fold
 
 
 @pytest.fixture
