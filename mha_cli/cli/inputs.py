@@ -86,6 +86,11 @@ def refuse_no_text(context: Context) -> None:
         raise Exit(EXIT_USAGE)
 
 
+def standard_input() -> int:
+    """The descriptor of standard input, be it open or not."""
+    return 0 if sys.stdin is None else sys.stdin.fileno()
+
+
 @dataclass(frozen=True)
 class OneText:
     """A model, and the one text that it is to read."""
@@ -112,7 +117,7 @@ def model_and_text(context: Context, given: OneText, reading: options.InputOptio
         look_at_names([given.text])
         return load_checkpoint(given.checkpoint)[0], decodable(given.text)
     model, source = load_checkpoint(given.checkpoint)[0], str(given.path or STANDARD_INPUT)
-    records = read_inputs([source], reading.form, reading.text_column, (), model.text_column, reading.dialect)
+    records = read_inputs([source], reading.form, reading.text_column, (), model.text_column, standard_input(), reading.dialect)
     texts, name = (record.text for record in records), shown_name(source)
     if given.record is not None:
         count = 0

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mha_cli.checkpoint.runs import is_own
-from mha_cli.cli.inputs import load_checkpoint
+from mha_cli.cli.inputs import load_checkpoint, standard_input
 from mha_cli.cli.options import LabelledFileOptions
 from mha_cli.cli.output import answer_form, opened_output, refuse_output
 from mha_cli.cli.terminal import counter
@@ -54,7 +54,7 @@ def write_next_texts(
     classifier = Classifier(model, Engine(model, "auto"))
     next_texts, answering = NextTexts(classifier, number, known), Answering(classifier, usual_workers())
     columns, warnings = (reading.text_column, [ALL], model.text_column), list[str]()
-    records = read_inputs(files, None, *columns, reading.dialect, warnings.append, answering.on_wait)
+    records = read_inputs(files, None, *columns, standard_input(), reading.dialect, warnings.append, answering.on_wait)
     with opened_output(output) as file, counter(shown=True) as count:
 
         def add(answers: list[Answer]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from typer import Argument, Context, Exit, Option
 
 from mha_cli.cli import options
-from mha_cli.cli.inputs import decodable, load_checkpoint, look_at_names, refuse_no_text
+from mha_cli.cli.inputs import decodable, load_checkpoint, look_at_names, refuse_no_text, standard_input
 from mha_cli.cli.output import answer_form, opened_output
 from mha_cli.cli.terminal import counter
 from mha_cli.errors import EXIT_FAILURE, MhaError, plural, printable
@@ -110,11 +110,11 @@ def predict(
         records = given_texts(given, names)
     else:
         columns, calls = (reading.text_column, names, model.text_column), (warnings.append, answering.on_wait)
-        records = read_inputs(paths, reading.form, *columns, reading.dialect, *calls)
+        records = read_inputs(paths, reading.form, *columns, standard_input(), reading.dialect, *calls)
     if ALL in names and answers != "jsonl":
         names, records = with_columns_of_the_first(names, records)
     # No count where the terminal shows answers or typed texts.
-    typed = not given and STANDARD_INPUT in paths and os.isatty(0)
+    typed = not given and STANDARD_INPUT in paths and os.isatty(standard_input())
     with (
         opened_output(output) as file,
         answer_writer(answers, file, choice, model.class_names, names) as write,

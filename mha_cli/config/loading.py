@@ -155,7 +155,9 @@ _SECTIONS: dict[str, type[Settings]] = {
     "linear": LinearConfig,
     "training": sections.TrainingConfig,
 }
-_SOURCES = {get_args(source.model_fields["source"].annotation)[0]: source for source in sections.DataSettings.__subclasses__()}
+_SOURCES: dict[str, type[Settings]] = {
+    get_args(source.model_fields["source"].annotation)[0]: source for source in sections.DataSettings.__subclasses__()
+}
 
 
 def section_of(name: str) -> str:

@@ -27,10 +27,10 @@ def read_inputs(
     text_column: str | None = None,
     fields: Sequence[str] = (),
     default_column: str = TEXT_COLUMN,
+    standard_input: int = 0,
     dialect: Dialect = USUAL,
     on_warning: Callable[[str], None] = lambda _: None,
     on_wait: Callable[[int], None] = lambda _: None,
-    standard_input: int = 0,
 ) -> Iterator[Record]:
     """The records of several files, one file after the other. Bytes that are not in the encoding become U+FFFD.
 
@@ -40,6 +40,7 @@ def read_inputs(
         text_column: column or key of the text; None takes ``default_column``. Plain lines have none.
         fields: columns or keys to keep; a JSON object that lacks one has null there.
         default_column: column or key of the text if the user names none.
+        standard_input: its descriptor.
         on_warning: callback with each warning about a file.
         on_wait: callback with a descriptor, just before the reader waits for more to read there.
     """
