@@ -23,9 +23,7 @@ WAY_OUT = "give a checkpoint that `mha train` wrote"
 MAX_FILE_BYTES = 8_000_000_000
 MAX_READ_BYTES = 1 << 17
 """Bytes that a read may ask for, so that an archive's directory, which zipfile reads whole, has a few thousand entries at most."""
-
-HEADER_BYTES, END_BYTES = 30, 22
-"""Sizes of a member's header without its name, and of the record that closes an archive without its comment."""
+HEADER_BYTES, END_BYTES = 30, 22  # a member's header without its name, and the record that closes an archive without its comment
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?!/)")
 

@@ -10,10 +10,8 @@ from mha_cli.system.working_memory import MemoryEstimate
 
 Rows = npt.NDArray[np.int64]
 
-LENGTH_DIGITS = 5
-"""Leading binary digits that a common length may have besides zeros: 16 lengths from a power of two to the next, 3 to 6 % apart."""
-POOL_BATCHES = 50
-"""Batches whose texts are sorted by length together: enough to leave little padding, few enough to keep chance in the order."""
+LENGTH_DIGITS = 5  # leading binary digits of a common length, before zeros: 16 lengths from a power of two to the next, 3 to 6 % apart
+POOL_BATCHES = 50  # batches whose texts are sorted by length together: enough for little padding, few enough to keep chance in the order
 SCORING_TOKENS = 16_384  # tokens in a batch, padding included, when only scoring
 
 

@@ -11,11 +11,9 @@ from mha_cli.config.settings import Config
 from mha_cli.errors import plural
 
 LONG_TEXT = 100  # length of the median text, in tokens, above which n-grams are weighted by position
-SPELT_WORD = 3.0
-"""Mean length of a distinct word, in characters, from which subwords are read; where each character is a word, there are none."""
+SPELT_WORD = 3.0  # mean length of a distinct word, in characters, from which subwords are read; a word of one character has none
 MOST_WITH_SUBWORDS = 5_000_000  # tokens of all texts up to which subwords are read; with more, whole words suffice
-TAUGHT_TEXTS = 1_000
-"""Mean texts per class from which the linear model teaches the encoder; with fewer, its out-of-fold predictions are too poor."""
+TAUGHT_TEXTS = 1_000  # texts per class from which the linear model teaches the encoder; with fewer, its out-of-fold answers are too poor
 ROWS_PER_VECTOR = 32  # of the linear model's table, since an n-gram that shares a row with a word counts as that word
 FEW_TEXTS = 2_000  # texts below which a pretrained encoder learns from the validation part in the end, which is a tenth of them or more
 LINE_WIDTH = 79

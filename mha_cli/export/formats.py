@@ -29,11 +29,8 @@ class Format:
     packages: tuple[str, ...] = ()  # modules of the extra that is called like the format
 
 
-ROUNDING = 1e-4
-"""Difference allowed to a float32 format: the order of additions alone makes 1e-7 to 1e-6, an operator of another meaning far more."""
-
-ROUNDING_TO_BYTES = 0.2
-"""Difference allowed to one byte per weight, which moves a probability near one half by some hundredths; sure answers stay so."""
+ROUNDING = 1e-4  # allowed in float32: the order of additions alone makes 1e-7 to 1e-6, an operator of another meaning far more
+ROUNDING_TO_BYTES = 0.2  # allowed to one byte per weight, which moves a probability near one half by some hundredths; sure answers stay so
 
 FORMATS: dict[str, Format] = {
     "int8": Format(

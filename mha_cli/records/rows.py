@@ -14,8 +14,7 @@ DOUBLE = 'a quote inside a quoted text is written twice: ""'
 UNCLOSED_QUOTE, TEXT_BEHIND_QUOTE = "unexpected end of data", "expected after"
 """What the csv module says of a quote that is not closed, and of one with text behind it."""
 ROW_TOO_LONG = "row too long"
-MOST_AGAIN, FREE_AGAIN = 4, 1_000
-"""Most lines read again after broken rows: four per line of the table plus 1,000. One stray quote needs fewer."""
+MOST_AGAIN, FREE_AGAIN = 4, 1_000  # lines read again after broken rows, at most: four per line of the table, and 1,000 besides
 MOST_BLANK = 10  # lines to look ahead at for the next one that is not blank
 
 

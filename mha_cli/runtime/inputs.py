@@ -16,9 +16,7 @@ from mha_cli.records.record import TEXT_COLUMN, Columns, Record
 
 STANDARD_INPUT = "-"
 PIPE_BYTES = 1 << 20  # what a producer may write ahead into a pipe while a batch is computed: so a fast one fills the next batch
-
-WAIT_SECONDS = 1.0
-"""Longest single wait. Python does not notice a signal that comes just before a wait, so a wait without end could swallow Ctrl-C."""
+WAIT_SECONDS = 1.0  # longest single wait: Python does not notice a signal just before a wait, so one without end could swallow Ctrl-C
 
 
 def read_inputs(

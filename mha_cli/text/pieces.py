@@ -20,8 +20,7 @@ from mha_cli.text.vocabulary import cut
 MAX_TOKENIZER_BYTES, MAX_VALUES = 40_000_000, 2_000_000
 """Bytes of ``tokenizer.json`` and values in it, of which each takes memory; multilingual encoders have up to a million."""
 
-MAX_PIECE, MAX_PIECES_BYTES = 500, 4_000_000
-"""Characters of a piece, and bytes of all, of which Unigram makes a tree that takes 250 times their memory."""
+MAX_PIECE, MAX_PIECES_BYTES = 500, 4_000_000  # characters of a piece, and bytes of all: Unigram's tree of them takes 250 times as many
 
 MAX_WORD, MAX_PREFIX = 1_000, 16
 """Characters of a word that WordPiece cuts, in time that grows with their square, and of what begins a piece inside a word."""

@@ -14,8 +14,7 @@ PADDING_ID = 0
 UNKNOWN_ID = 1
 SPECIAL_TOKENS = ("[PAD]", "[UNK]")
 MAX_TOKEN_LENGTH = 100  # characters of the longest token that may have an id
-FOREIGN = "was it trained on such texts, in this language?"
-"""The question in warnings about texts whose words a trained model does not know."""
+FOREIGN = "was it trained on such texts, in this language?"  # in warnings about texts whose words a model does not know
 FEW_WORDS = 100  # fewer words than these say nothing about a vocabulary
 
 Tokens = TypeVar("Tokens", list[int], list[str], npt.NDArray[np.int32])

@@ -25,8 +25,7 @@ from mha_cli.training.epoch import EpochInputs, EpochPosition, Pace
 from mha_cli.training.optimizers import LazyAdam, LazyRMSprop, build_optimizer, learning_rate_schedule
 from mha_cli.training.precision import choose_precision, computing_in
 
-EMBEDDING_TABLES = tuple(f"embedding/token_embedding/{name}" for name in ("words", "ngrams", "subwords"))
-"""Weights of which a step touches few rows."""
+EMBEDDING_TABLES = tuple(f"embedding/token_embedding/{name}" for name in ("words", "ngrams", "subwords"))  # a step touches few rows
 
 Floats = npt.NDArray[np.float32]
 
