@@ -147,7 +147,7 @@ def evaluate(
         confusions=most_frequent_confusions(confusion, names),
         thresholds=thresholds,
         by_probability=accuracy_by(probabilities.max(axis=1), PROBABILITIES, correct),
-        by_length=accuracy_by(texts.lengths, quarters_of(longest), correct),
+        by_length=accuracy_by(texts.lengths, sorted({longest * quarter // 4 for quarter in (1, 2, 3, 4)} - {0}), correct),
         seconds=seconds,
     )
 
@@ -176,11 +176,6 @@ def _area(scores: Floats, positive: npt.NDArray[np.bool_]) -> float:
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[ids]
     number = int(positive.sum())
     return float((ranks[positive].sum() - number * (number + 1) / 2) / (number * (len(scores) - number)))
-
-
-def quarters_of(length: int) -> list[int]:
-    """The ends of four ranges of lengths, each a quarter of the longest; fewer if it has less than four tokens."""
-    return sorted({length * quarter // 4 for quarter in (1, 2, 3, 4)} - {0})
 
 
 def accuracy_by(values: npt.ArrayLike, bounds: Sequence[float], correct: npt.NDArray[np.bool_]) -> list[Range]:

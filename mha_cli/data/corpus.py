@@ -181,15 +181,6 @@ class Corpus:
         pieces: tokenizer of a pretrained encoder, which reads the texts as well; None without one.
         learnable: False to accept texts that no classifier could learn from, such as a test split of one class.
         first_classes: names of the classes that come first without ``class_names``; these may lack texts.
-
-    Attributes:
-        stages: file of ``data.more`` that each text comes from, (N,), from 1; 0 for the others.
-        relabelled: file of ``data.more`` that changed the label of each text, (N,), from 1; 0 for none.
-        labels: class ids, (N,), or the classes that each text has, (N, C); see ``targets``.
-        lengths: int64 (N,), tokens of each text.
-        sizes: number of texts of each class, by its name.
-        hashes: int64 (N,), the same for equal texts.
-        weights: how much each text counts, (N,); None if all count 1.
     """
 
     def __init__(
@@ -230,19 +221,22 @@ class Corpus:
         if not label_numbers:
             raise MhaError(f"{where}: no texts", "give labelled texts of at least two classes")
         self._distinct = list(numbers)
-        self._offsets, self.hashes = np.frombuffer(offsets, np.int64), np.frombuffer(text_hashes, np.int64)
-        self.lengths = np.diff(self._offsets)
-        self.weights = None if set(weights) == {1.0} else np.array(weights, np.float32)
-        self.stages, self.relabelled = np.array(stages, np.int32), np.array(relabelled, np.int32)
+        self._offsets = np.frombuffer(offsets, np.int64)
+        self.lengths = np.diff(self._offsets)  # tokens of each text, (N,)
+        self.hashes = np.frombuffer(text_hashes, np.int64)  # the same for equal texts, (N,)
+        self.weights = None if set(weights) == {1.0} else np.array(weights, np.float32)  # how much each text counts, (N,); None for 1 each
+        self.stages = np.array(stages, np.int32)  # file of ``data.more`` that each text comes from, (N,), from 1; 0 for the others
+        self.relabelled = np.array(relabelled, np.int32)  # file of ``data.more`` that changed its label, (N,), from 1; 0 for none
         further = _in_order({*names_in_labels(labels)} - {*first_classes})
         self.class_names = class_names if class_names is not None else (*first_classes, *further)
         self._label_numbers = np.array(label_numbers, np.int32)
         numbers_of = numbers_of_labels(list(labels), self.class_names)
         self.labels, self._first_labels = numbers_of[self._label_numbers], numbers_of[np.array(first_numbers, np.int32)]
-        self.sizes = dict(zip(self.class_names, class_sizes(self.labels, len(self.class_names)).tolist(), strict=True))
+        sizes = class_sizes(self.labels, len(self.class_names)).tolist()
+        self.sizes = dict(zip(self.class_names, sizes, strict=True))  # texts of each class, by its name
         if learnable:
-            sizes = {name: size for name, size in self.sizes.items() if size or name not in first_classes}
-            refuse_unlearnable(where, sizes, bool(len(self._tokens)), one.line is None, len(self))
+            learnt = {name: size for name, size in self.sizes.items() if size or name not in first_classes}
+            refuse_unlearnable(where, learnt, bool(len(self._tokens)), one.line is None, len(self))
 
     def __len__(self) -> int:
         """Number of texts."""

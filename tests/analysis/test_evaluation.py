@@ -13,7 +13,6 @@ from mha_cli.analysis.evaluation import (
     class_scores,
     evaluate,
     most_frequent_confusions,
-    quarters_of,
     top_3_accuracy,
 )
 from mha_cli.data.scored_texts import LabelledTexts
@@ -75,11 +74,6 @@ def test_accuracy_by_ranges_whose_upper_ends_belong_to_them() -> None:
         (4, 6, 0, None),
         (6, 8, 3, pytest.approx(2 / 3)),  # what lies beyond by a rounding error counts here
     ]
-
-
-@pytest.mark.parametrize(("length", "ends"), [(600, [150, 300, 450, 600]), (23, [5, 11, 17, 23]), (3, [1, 2, 3]), (1, [1])])
-def test_ranges_of_lengths_end_at_whole_tokens(length: int, ends: list[int]) -> None:
-    assert quarters_of(length) == ends
 
 
 def test_what_would_divide_by_nothing_is_none() -> None:
