@@ -214,7 +214,9 @@ def _others(likely: Sequence[str], column: str) -> str:
 
 
 def _num_classes(column: str, found: Sequence[object]) -> int:
-    """How many classes a column would have; 0 if it looks like something else. Lists are several labels per text."""
+    """How many classes a column would have; 0 if it looks like something else. Lists and cells with parts are several labels per text."""
+    separator = _label_separator(found)[0]
+    found = [value.split(separator) if separator and isinstance(value, str) else value for value in found]
     found = [label for value in found for label in (value if isinstance(value, list) else (value,))]
     fractions = sum(isinstance(value, float) and math.isfinite(value) and not value.is_integer() for value in found)
     if fractions > MOST_FRACTIONS * len(found):

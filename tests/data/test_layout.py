@@ -30,6 +30,9 @@ def table(header: list[str], columns: list[Any], separator: str = ",") -> str:
 DAYS = [f"2024-01-{1 + number % 9:02}" for number in range(30)]
 NUMBERS = range(30)
 SIDES = ["left", "right"] * 15
+CELLS = [
+    "|".join(dict.fromkeys([f"t{number % 4}", f"t{number % 5}", f"t{number % 7}"])) for number in NUMBERS
+]  # few parts, many different cells
 
 
 @pytest.mark.parametrize(
@@ -48,6 +51,7 @@ SIDES = ["left", "right"] * 15
         ("a.csv", table(["idioma", "reseña", "Categori\u0301a"], [SIDES, TEXTS, LABELS]), ("comma", True, "reseña", "Categori\u0301a")),
         ("a.csv", table(["语言", "评论", "类别"], [SIDES, TEXTS, LABELS]), ("comma", True, "评论", "类别")),
         ("a.csv", table(["label_text", "note", "label"], [LABELS, TEXTS, LABELS]), ("comma", True, "note", "label")),
+        ("a.csv", table(["id", "text", "labels"], [NUMBERS, TEXTS, CELLS]), ("comma", True, "text", "labels")),
         ("a.csv", table([], [TEXTS, LABELS]), ("comma", False, "1", "2")),
         ("a.csv", table([], [LABELS, TEXTS], ";"), ("semicolon", False, "2", "1")),
         ("a.tsv", table([], [LABELS, TEXTS], "\t"), ("tab", False, "2", "1")),
