@@ -452,8 +452,6 @@ class Config(Settings):
             yield f"text.subword_characters={characters} has no effect; {way_out}"
 
     def _faults_of_several_labels(self) -> Iterator[str]:
-        if self.training.teacher:
-            yield f"training.teacher={self.training.teacher} answers with one class, and texts have several labels; take teacher=null"
         if self.training.class_weights != "none":
             yield "training.class_weights=balanced weighs texts by their one class, and texts have several labels; take none"
 

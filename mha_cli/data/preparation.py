@@ -18,7 +18,7 @@ from mha_cli.data.decisions import decide, in_words
 from mha_cli.data.files import FileTexts
 from mha_cli.data.in_memory import MemoryTexts
 from mha_cli.data.labelled_text import TextSource
-from mha_cli.data.labels import NAMED_CLASSES, ONE_CLASS, refuse_other_classes
+from mha_cli.data.labels import NAMED_CLASSES, refuse_other_classes
 from mha_cli.data.made_texts import made_texts
 from mha_cli.data.sources import open_source, with_columns
 from mha_cli.data.targets import are_several, one_hot
@@ -101,8 +101,9 @@ def prepare(
     by_names, first_classes = config.data.validation == "names", base.class_names if base else ()
     corpus = Corpus(texts, config.text, source.class_names, where, by_names, pieces, first_classes=first_classes)
     config = config.for_labels(are_several(corpus.labels))
-    if base and config.task != base.config.task:
-        raise MhaError(f"{source.name}: several labels per text, and training.base gives one", ONE_CLASS)
+    for name, model in (("base", base), ("teacher", teacher)):
+        if model and config.task != model.config.task:
+            raise MhaError(f"{source.name}: {config.task} texts, and training.{name} is a {model.config.task} model", "take another model")
     if config.is_multi_label:
         callbacks.note(f"{source.name}: several labels per text, {corpus.labels.sum() / len(corpus):.1f} on average")
     if teacher:

@@ -19,10 +19,12 @@ from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import join_texts
 from mha_cli.data.preparation import PreparedData
+from mha_cli.data.targets import are_several
 from mha_cli.errors import plural
 from mha_cli.linear.composition import LinearModel
-from mha_cli.linear.fit import cross_fit_linear_model, linear_logits
+from mha_cli.linear.fit import linear_logits
 from mha_cli.linear.stacking import fit_stack, probabilities_of
+from mha_cli.runtime.metrics import answers_among
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.system.callbacks import Callbacks
 from mha_cli.training.computed_once import computed_once
@@ -32,15 +34,14 @@ SHARE = 0.5  # share of the teacher in a labelled text's target
 Floats = npt.NDArray[np.float32]
 
 
-def answers_of_linear_model(config: Config, data: PreparedData, callbacks: Callbacks) -> tuple[LinearModel, Floats]:
-    """The linear model, and its answers to all texts, (N + M, C), out-of-fold for those with a label."""
-    fitted, logits_NU = cross_fit_linear_model(config, data, callbacks)
+def answers_of_linear_model(config: Config, data: PreparedData, fitted: LinearModel, logits_NU: Floats, callbacks: Callbacks) -> Floats:
+    """The answers of the linear model to all texts, (N + M, C): by its out-of-fold logits (N, U) for those with a label."""
     weights = loss_weights(config.training.class_weights, data.targets, data.train.weights)
     stack = fit_stack(np.zeros_like(logits_NU), logits_NU, data.train.labels, weights)
     if data.unlabelled is not None:
         callbacks.log(f"scoring {plural(len(data.unlabelled), 'text')} without labels")
         logits_NU = np.concatenate([logits_NU, linear_logits(config, data, data.unlabelled, fitted)])
-    return fitted, probabilities_of(stack.logits(0.0, logits_NU)).astype(np.float32)
+    return probabilities_of(stack.logits(0.0, logits_NU), config.is_multi_label).astype(np.float32)
 
 
 def answers_of_run(data: PreparedData, path: Path, callbacks: Callbacks) -> Floats:
@@ -53,11 +54,15 @@ def answers_of_run(data: PreparedData, path: Path, callbacks: Callbacks) -> Floa
 
 
 def with_answers(data: PreparedData, answers: Floats) -> PreparedData:
-    """The data with targets by a teacher's answers, (N + M, C); a text without a label has the class that is most probable by them."""
+    """The data with targets by a teacher's answers, (N + M, C); a text without a label has the class that is most probable by them.
+
+    Where texts may have several labels, it has those that are more probable than not.
+    """
     num_labelled = len(data.train)
     targets = np.concatenate([(1.0 - SHARE) * data.targets + SHARE * answers[:num_labelled], answers[num_labelled:]])
     if data.unlabelled is None:
         return dataclasses.replace(data, targets=targets)
-    labels = answers[num_labelled:].argmax(axis=1).astype(np.int32)
+    guessed = answers[num_labelled:]
+    labels = answers_among(guessed, are_several(data.train.labels)).astype(data.train.labels.dtype)
     train = join_texts(data.train, dataclasses.replace(data.unlabelled, labels=labels))
     return dataclasses.replace(data, train=train, targets=targets, unlabelled=None, num_guessed=len(labels))

@@ -247,16 +247,19 @@ def fit_before_encoder(
 
 
 def _fitted(config: Config, data: PreparedData, path: Path, callbacks: Callbacks) -> Arrays:
-    arrays, linear = {}, None
+    arrays, linear, num_labelled, teaches = {}, None, len(data.train), config.training.teacher == "linear"
     if data.teacher:
         arrays["answers"] = answers_of_run(data, path, callbacks)
         data = with_answers(data, arrays["answers"])  # the linear model learns from them as well
-    elif config.training.teacher:
-        linear, arrays["answers"] = answers_of_linear_model(config, data, callbacks)
     if config.linear is None:
         return arrays
-    if config.is_multi_label and data.pretrained is None:  # a pretrained encoder is much better, so its thresholds are others
-        linear, arrays["out_of_fold"] = cross_fit_linear_model(config, data, callbacks)
+    chooses = config.is_multi_label and data.pretrained is None  # a pretrained encoder is much better, so its thresholds are others
+    if teaches or chooses:
+        linear, logits_NU = cross_fit_linear_model(config, data, callbacks)
+        if teaches:
+            arrays["answers"] = answers_of_linear_model(config, data, linear, logits_NU, callbacks)
+        if chooses:
+            arrays["out_of_fold"] = logits_NU[:num_labelled]
     linear = linear or fit_linear_model(config, data, callbacks)
     arrays |= {"table": linear.table, "bias": linear.bias}
     if linear.context_weights is not None:

@@ -58,7 +58,7 @@ class Validation:
         self._figures: dict[str, float] = {}
         self._thresholds: dict[str, float] = {}
         self._out_of_fold = np.zeros((0, len(data.class_names)), np.float32)
-        if out_of_fold is not None:
+        if out_of_fold is not None and fitted is not None:
             alone = fit_stack(np.zeros_like(out_of_fold), out_of_fold, data.train.labels, data.train.weights)
             self._out_of_fold = probabilities_of(alone.logits(0.0, out_of_fold), several=True)
         self.warning = ""
