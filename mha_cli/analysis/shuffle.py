@@ -139,16 +139,12 @@ def shuffle_words(texts: EncodedTexts, rng: np.random.Generator) -> EncodedTexts
 
     So are the pieces that a pretrained encoder reads, between the two special ones that begin and end a text.
     """
-    keys = rng.random(len(texts.tokens))
-    pieces = None if texts.pieces is None else _shuffled(texts.pieces, _with_ends(texts.pieces.offsets, rng))
-    return replace(_shuffled(texts, keys), pieces=pieces)
-
-
-def _with_ends(offsets: npt.NDArray[np.int64], rng: np.random.Generator) -> npt.NDArray[np.float64]:
-    """Random keys of which each text's first is the smallest and its last the largest."""
-    keys = rng.random(offsets[-1])
-    keys[offsets[:-1]], keys[offsets[1:] - 1] = -1.0, 2.0
-    return keys
+    shuffled = _shuffled(texts, rng.random(len(texts.tokens)))
+    if (pieces := texts.pieces) is None:
+        return shuffled
+    keys = rng.random(pieces.offsets[-1])
+    keys[pieces.offsets[:-1]], keys[pieces.offsets[1:] - 1] = -1.0, 2.0
+    return replace(shuffled, pieces=_shuffled(pieces, keys))
 
 
 def _shuffled(texts: EncodedTexts, keys: npt.NDArray[np.float64]) -> EncodedTexts:

@@ -57,10 +57,10 @@ def find_shards(inputs: Sequence[str], form: Format | None, output: Folder) -> l
         empty = True
         for path, size, below in files.matching(pattern):
             shard = Shard(files, path, form or format_of(path), size, guessed=form is None)
-            if shard.key.startswith(f"{output.name.rstrip('/')}/") or (below is not None and not _is_wanted(below, form)):
-                continue
-            shards[shard.key] = shard
-            empty = False
+            is_wanted = below is None or (not _HIDDEN.search(below) and (form or extension_of(below) in TEXT_EXTENSIONS))
+            if is_wanted and not shard.key.startswith(f"{output.name.rstrip('/')}/"):
+                shards[shard.key] = shard
+                empty = False
         if empty:
             shown = printable(given if isinstance(files, LocalFiles) else files.name(pattern), 200)
             raise MhaError(f"{shown}: no file of texts in it", f"its files need one of {', '.join(sorted(TEXT_EXTENSIONS))}, or --format")
@@ -73,7 +73,3 @@ def every_nth(shards: Sequence[Shard], part: str) -> Sequence[Shard]:
     if not found or not 1 <= int(found[1]) <= int(found[2]):
         raise MhaError(f"--shard {printable(part)}: is not i/n with i from 1 to n", "write 3/8 for the third of eight")
     return shards[int(found[1]) - 1 :: int(found[2])]
-
-
-def _is_wanted(below: str, form: Format | None) -> bool:
-    return not _HIDDEN.search(below) and (form is not None or extension_of(below) in TEXT_EXTENSIONS)

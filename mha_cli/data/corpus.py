@@ -62,11 +62,6 @@ class EncodedTexts:
         return np.ones(len(self), np.float32) if self.weights is None else self.weights
 
     @property
-    def words_alone(self) -> EncodedTexts:
-        """The texts without their pieces, as the linear model reads them."""
-        return replace(self, pieces=None)
-
-    @property
     def for_encoder(self) -> EncodedTexts:
         """The texts as the encoder reads them: in pieces, or as they are."""
         return self if self.pieces is None else self.pieces

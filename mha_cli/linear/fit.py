@@ -66,7 +66,10 @@ def linear_logits(config: Config, data: PreparedData, texts: EncodedTexts, fitte
     layer.build((None, *config.text.token_shape))
     layer.set_weights([fitted.table] if fitted.context_weights is None else [fitted.table, fitted.context_weights])
     memory_estimate = MemoryEstimate(config.model, num_classes, linear=config.linear, characters=config.text.subword_characters)
-    return predict_outputs(compile_forward(layer, config.text.token_shape), memory_estimate, texts.words_alone, units) + fitted.bias
+    return (
+        predict_outputs(compile_forward(layer, config.text.token_shape), memory_estimate, dataclasses.replace(texts, pieces=None), units)
+        + fitted.bias
+    )
 
 
 class _Fit:
@@ -78,7 +81,7 @@ class _Fit:
         callbacks.log(what)
         set_seed(self.seed)
         rng = np.random.default_rng(self.seed)
-        self.texts = data.train.words_alone
+        self.texts = dataclasses.replace(data.train, pieces=None)
         self.rows = self.texts.random_rows(most_in_memory(self.texts, self.linear), rng)
         in_memory = len(self.rows) == len(self.texts)
         self.part = self.texts if in_memory else self.texts.subset(self.rows)  # embeddings and context weights are learnt from it
