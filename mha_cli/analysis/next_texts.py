@@ -26,13 +26,7 @@ Floats = npt.NDArray[np.float32]
 
 
 class NextTexts:
-    """Takes the answers to any number of texts, and keeps the candidates alone.
-
-    Args:
-        classifier: classifier that answers.
-        number: texts to choose.
-        known: ``same_text`` of the texts that have a label already.
-    """
+    """Takes the answers to any number of texts, and keeps the candidates alone; ``known`` are texts with a label, by ``same_text``."""
 
     def __init__(self, classifier: Classifier, number: int, known: Container[int]) -> None:
         self._checkpoint, self._tokenize, self._number, self._known = classifier.checkpoint, classifier.encoder.tokenize, number, known

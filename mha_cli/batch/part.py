@@ -91,9 +91,8 @@ def classify_shards(
 ) -> Iterator[ShardReport]:
     """Reports of all shards, each as soon as it is there.
 
-    Args:
-        wait: function from the running tasks to one that has ended, and its report; None if its process has ended in the middle. Such a
-            shard is begun again, up to ``ATTEMPTS`` times in all.
+    ``wait`` gives one of the running tasks that has ended, and its report; None if its process has ended in the middle. Such a shard is
+    begun again, up to ``ATTEMPTS`` times in all.
     """
     left, running = deque((shard, 1) for shard in shards), dict[Task, tuple[Shard, int]]()
     while left or running:

@@ -28,10 +28,8 @@ START_HINT = "give the address that `ray start --head` shows"
 def classify_on_cluster(shards: Sequence[Shard], job: Job, address: str, workers: int | None) -> Iterator[ShardReport]:
     """Reports of all shards; see ``classify_shards``.
 
-    Ray's driver is a process of its own: Ray ends it where the cluster ends, and writes to its streams.
-
-    Args:
-        workers: tasks at a time, each on one core; None takes all cores that there are.
+    Ray's driver is a process of its own: Ray ends it where the cluster ends, and writes to its streams. ``workers`` are tasks at a time,
+    each on one core; None takes all cores that there are.
     """
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)

@@ -47,8 +47,7 @@ class StopRequest:
 def stop_request(result: Callable[[], str | None]) -> Iterator[StopRequest]:
     """Handle the signals during a run; a run that they end raises an MhaError. Signals that the caller ignores stay ignored.
 
-    Args:
-        result: says after a stop what is kept and how to go on; None if nothing is kept.
+    ``result`` says after a stop what is kept and how to go on; None if nothing is kept.
     """
     request = StopRequest()
     before = {number: signal.getsignal(number) for number in SIGNALS}

@@ -55,9 +55,7 @@ def are_right(probabilities: Any, targets: Any, several: bool = False) -> Any:
 def compile_forward(model: Callable[..., Any], *token_shapes: tuple[int | None, ...]) -> Callable[..., Any]:
     """A model or layer of tokens, without dropout, as one TensorFlow function for every length; made once, because tracing takes long.
 
-    Args:
-        model: function of as many arrays as there are shapes, and of ``training``.
-        token_shapes: shapes of a text's tokens in each array; see ``EncodedTexts.readings``.
+    The model is a function of as many arrays as there are shapes, of a text's tokens in each (``EncodedTexts.readings``), and ``training``.
     """
     signature = [tf.TensorSpec([None, *shape], tf.int32) for shape in token_shapes]
     return tf.function(lambda *readings: model(*readings, training=False), autograph=False, input_signature=signature)

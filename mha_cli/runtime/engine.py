@@ -43,10 +43,8 @@ def multiplications(model: ModelConfig, lengths: npt.NDArray[np.int64]) -> int:
 class Engine:
     """The choice between NumPy and OpenVINO for the encoder of a checkpoint.
 
-    Args:
-        name: ``openvino`` from the first text on, ``numpy``, or ``auto`` for OpenVINO after much work, where it is there and gains.
-        precision: type of the products; ``bfloat16`` with ``openvino`` only.
-        threads: threads of this process that may compute at once.
+    It is ``openvino`` from the first text on, ``numpy``, or ``auto`` for OpenVINO after much work, where it is there and gains.
+    ``bfloat16`` goes with ``openvino`` only. ``threads`` of this process may compute at once.
     """
 
     def __init__(self, checkpoint: Checkpoint, name: EngineName = "numpy", precision: Precision = "float32", threads: int = 1) -> None:

@@ -21,11 +21,7 @@ Tokens = TypeVar("Tokens", list[int], list[str], npt.NDArray[np.int32])
 
 
 class Vocabulary:
-    """The tokens that have an id of their own; id 0 is padding and id 1 every other token.
-
-    Args:
-        tokens: distinct tokens without the two special ones, most frequent first; the first gets id 2.
-    """
+    """The tokens that have an id of their own, most frequent first, from id 2 on; id 0 is padding and id 1 every other token."""
 
     def __init__(self, tokens: Iterable[str]) -> None:
         self.tokens = (*SPECIAL_TOKENS, *tokens)

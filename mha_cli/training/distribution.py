@@ -63,9 +63,8 @@ class Distribution:
     def sum_of_parts(self, function: Callable[..., list[Any]], *batch: Any) -> list[Any]:
         """The sum of a function's results over all parts of a batch; called within a ``tf.function``.
 
-        Args:
-            function: function of part of ``batch`` that returns tensors and, of embedding tables, IndexedSlices.
-            batch: this worker's part of the batch, tensors (B, …); its devices share them.
+        The function takes part of ``batch``, tensors (B, …) of this worker that its devices share. It returns tensors and, of embedding
+        tables, IndexedSlices.
         """
         if self.num_replicas == 1:
             return function(*batch)

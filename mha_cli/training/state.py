@@ -29,12 +29,7 @@ _WAY_OUT = "train anew in another folder"
 
 
 class StateSaver:
-    """Saves the state now and then, at a small share of the time, and when the run is asked to stop.
-
-    Args:
-        records: history, which grows as the run goes on.
-        callbacks: they hear of every step, and may ask the run to stop.
-    """
+    """Saves the state now and then, at a small share of the time, and when the callbacks ask the run to stop."""
 
     def __init__(self, path: Path, trainer: Trainer, records: list[EpochRecord], callbacks: Callbacks) -> None:
         self._path, self._trainer, self._records, self._callbacks = path, trainer, records, callbacks

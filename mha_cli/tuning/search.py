@@ -155,11 +155,9 @@ def _search(config: Config, study: Study, chooser: optuna.Study, space: Space, d
 def _try(
     trial: optuna.Trial, end: float, trainer: Trainer, validation: Validation, callbacks: Callbacks, reached: dict[int, float]
 ) -> tuple[EpochRecord, bool]:
-    """Train a trial; the epoch that it keeps, or the last one, and whether it was stopped before its end.
+    """Train a trial; the epoch that it keeps, or the last one, and whether it was stopped before its ``end``, by ``time.monotonic``.
 
-    Args:
-        end: time of ``time.monotonic`` at which to stop.
-        reached: dictionary that takes the validation loss after each quarter of the epochs.
+    ``reached`` takes the validation loss after each quarter of the epochs.
     """
 
     def on_step(progress: StepProgress) -> None:

@@ -31,10 +31,7 @@ def attend_within_memory(
 ) -> Any:
     """The mixed values of an attention layer: by a kernel, or block by block if it asks for that or beyond ``MOST_SCORES_AT_ONCE`` weights.
 
-    Args:
-        layer: ``MultiHeadAttention`` with dot products.
-        scaled: whether dot products are multiplied by 1/√d_k; None for the setting of the layer.
-        causal: whether the mask is ``look_ahead_mask`` alone.
+    ``scaled`` None is the setting of the layer, which takes dot products; ``causal`` says whether the mask is ``look_ahead_mask`` alone.
     """
     scale = layer.use_scale if scaled is None else scaled
     if layer.implementation == "auto" and not dropout and kernel_takes(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, causal):
