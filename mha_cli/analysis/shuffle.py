@@ -63,7 +63,7 @@ def train_and_compare(
 
     with_positions = data.config
     if with_positions.model.positions == "none":
-        with_positions = with_positions.model_copy(update={"model": with_positions.model.model_copy(update={"positions": "learned"})})
+        with_positions = with_positions.changed(model={"positions": "learned"})
     refuse_used(output)
     models = []
     for name, variant in (("with-positions", with_positions), ("without-positions", data.config.without_positions())):

@@ -105,7 +105,7 @@ def _config_of(given: Sequence[str], reading: options.LabelledFileOptions, overr
     config = load_config(find_config("text"), ["data.train=FILE", *overrides])
     columns: dict[str, object] = {"train": [*given], "text_column": layout.text_column, "label_column": layout.label_column}
     columns |= {"label_separator": layout.label_separator, **reading.dialect._asdict()}
-    return config.model_copy(update={"data": config.data.model_copy(update=columns)}), layout
+    return config.changed(data=columns), layout
 
 
 def _print_overview(overview: DataOverview, layout: Layout | None) -> None:

@@ -382,6 +382,10 @@ class Config(Settings):
         """Whether the encoder is a pretrained one whose weights stay."""
         return bool(self.model.pretrained) and self.training.trainable_blocks == 0
 
+    def changed(self, **sections: dict[str, Any]) -> Self:
+        """The same config with other settings, by section; their rules are not checked again."""
+        return self.model_copy(update={name: getattr(self, name).model_copy(update=new) for name, new in sections.items()})
+
     def for_labels(self, several: bool) -> Self:
         """The same config for texts with one label, or with several; an MhaError is raised if a setting does not go with them."""
         if self.is_multi_label and not several:
@@ -396,21 +400,20 @@ class Config(Settings):
         """The config of the checkpoint: without the linear model if that only teaches the encoder."""
         if self.training.keep_linear:
             return self
-        training = self.training.model_copy(update={"teacher": None, "keep_linear": True, "finetune_epochs": 0})
-        text = self.text if self.model.subword_buckets else self.text.model_copy(update={"subword_characters": 0})
-        return self.model_copy(update={"text": text, "linear": None, "training": training})
+        text = {} if self.model.subword_buckets else {"subword_characters": 0}
+        alone = self.changed(text=text, training={"teacher": None, "keep_linear": True, "finetune_epochs": 0})
+        return alone.model_copy(update={"linear": None})
 
     def without_positions(self) -> Self:
         """The same config without anything that carries word order."""
-        model, linear = self.model, self.linear
         bounded = {
-            section: {name: min(getattr(settings, name), most) for name, most in _WITHOUT_WORD_ORDER[section].items()}
-            for section, settings in (("model", model), ("linear", linear))
-            if settings
+            section: {name: min(getattr(settings, name), most) for name, most in bounds.items()}
+            for section, bounds in _WITHOUT_WORD_ORDER.items()
+            if (settings := getattr(self, section))
         }
-        dropout = model.ngram_dropout if model.subword_buckets else 0.0
-        model = model.model_copy(update={"positions": "none", "ngram_buckets": 0, "ngram_dropout": dropout, **bounded["model"]})
-        return self.model_copy(update={"model": model, "linear": linear and linear.model_copy(update=bounded["linear"])})
+        dropout = self.model.ngram_dropout if self.model.subword_buckets else 0.0
+        bounded["model"] |= {"positions": "none", "ngram_buckets": 0, "ngram_dropout": dropout}
+        return self.changed(**bounded)
 
     def _faults(self) -> Iterator[str]:
         for section, bounds in _WITHOUT_WORD_ORDER.items():

@@ -93,8 +93,7 @@ def _write_graph(checkpoint: Checkpoint, path: Path) -> None:
         from mha_cli.model.classifier import to_model
 
         # All forms of attention give the same numbers; this one has no branch, which not every format could hold.
-        settings = checkpoint.config.model.model_copy(update={"attention_implementation": "fused"})
-        config = checkpoint.config.model_copy(update={"model": settings})
+        config = checkpoint.config.changed(model={"attention_implementation": "fused"})
         model = to_model(dataclasses.replace(checkpoint, config=config))
         names, two_classes = input_names(config), len(checkpoint.class_names) == 2
 

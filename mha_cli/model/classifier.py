@@ -101,7 +101,7 @@ def to_model(checkpoint: Checkpoint) -> keras.Model:
     """The Keras model that a checkpoint describes, built by our own code, with its weights."""
     config = checkpoint.config
     if config.model.attention_implementation == "per_head":  # its graph has a part for every head, and there may be 25,600
-        config = config.model_copy(update={"model": config.model.model_copy(update={"attention_implementation": "auto"})})
+        config = config.changed(model={"attention_implementation": "auto"})
     model = build_classifier(config, len(checkpoint.vocabulary), len(checkpoint.class_names))
     for weight in model.weights:
         weight.assign(checkpoint.weights[weight.path])

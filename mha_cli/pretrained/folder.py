@@ -83,8 +83,7 @@ def with_pretrained(config: Config, encoder: PretrainedEncoder) -> Config:
     decided |= {"positions": "learned", "normalization": "post", "embedding_norm": True}
     if "pooling" not in config.model.model_fields_set:
         decided["pooling"] = encoder.pooling
-    model = config.model.model_copy(update=decided)
-    return config.model_copy(update={"text": config.text.model_copy(update={"max_pieces": asked}), "model": model})
+    return config.changed(text={"max_pieces": asked}, model=decided)
 
 
 def _sentence_transformers(folder: Path) -> tuple[Path, Pooling, int]:

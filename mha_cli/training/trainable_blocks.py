@@ -32,7 +32,7 @@ def decide_trainable_blocks(config: Config, data: PreparedData, output: RunDirec
         chosen, other = ("all", 0) if finetuned <= MOST_SECONDS else (0, "all")
         times = f"about {in_words(finetuned)} fine-tuned, {in_words(frozen)} frozen"
         callbacks.note(f"{times}: training.trainable_blocks={chosen} (set {other} for the other)")
-    return config.model_copy(update={"training": config.training.model_copy(update={"trainable_blocks": chosen})})
+    return config.changed(training={"trainable_blocks": chosen})
 
 
 def seconds_of_forward(config: Config, data: PreparedData) -> float:

@@ -114,8 +114,7 @@ def _search(config: Config, study: Study, chooser: optuna.Study, space: Space, d
     def linear_of(settings: str | None, class_weights: str) -> tuple[PreparedData, LinearModel | None]:
         """The data to learn from and the linear model, fitted once for all trials that do not differ in its settings."""
         linear = None if settings is None else LinearConfig.model_validate_json(settings)
-        training = data.config.training.model_copy(update={"class_weights": class_weights})
-        fitted = data.config.model_copy(update={"linear": linear, "training": training})
+        fitted = data.config.changed(training={"class_weights": class_weights}).model_copy(update={"linear": linear})
         return fit_before_encoder(fitted, data, study.output / ANSWERS.name, callbacks, Distribution())[:2]
 
     while study.seconds_left or not study.complete:

@@ -121,6 +121,5 @@ def with_settings(config: Config, settings: Mapping[str, Any], source: str) -> C
 
 def trial_config(config: Config) -> Config:
     """The config by which the texts are read and trials are trained, with enough texts held out to tell trials apart."""
-    data = config.data.model_copy(update={"validation_share": max(config.data.validation_share, LEAST_SHARE)})
-    training = config.training.model_copy(update={"refit_linear": False, "refit_encoder": False})
-    return config.model_copy(update={"data": data, "training": training})
+    share = max(config.data.validation_share, LEAST_SHARE)
+    return config.changed(data={"validation_share": share}, training={"refit_linear": False, "refit_encoder": False})

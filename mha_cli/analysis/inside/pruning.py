@@ -63,8 +63,7 @@ def without_heads(checkpoint: Checkpoint, heads: list[tuple[int, int]]) -> Check
     removed = {block: [head for other, head in heads if other == block] for block in range(settings.num_blocks)}
     counts = [count - len(removed[block]) for block, count in enumerate(settings.heads)]
     # The width per head no longer is embed_dim / num_heads.
-    update = {"num_heads": counts, "key_dim": settings.head_key_dim}
-    config = checkpoint.config.model_copy(update={"model": settings.model_copy(update=update)})
+    config = checkpoint.config.changed(model={"num_heads": counts, "key_dim": settings.head_key_dim})
     weights = dict(checkpoint.weights)
     for block, own in removed.items():
         for name, axis in HEAD_AXES.items():
