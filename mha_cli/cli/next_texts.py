@@ -66,12 +66,12 @@ def write_next_texts(
             given = printable(" ".join(files), 200)
             raise MhaError(f"{given}: each text is in the run's files or has no words", "give texts without labels")
         label = reading.label_column or getattr(data, "label_column", None) or "label"
-        weight = {column: 1 for column in [getattr(data, "weight_column", None)] if column}
+        weight = getattr(data, "weight_column", None)
 
         def row_of(record: Record) -> dict[str, Any]:
             found: Any = record.fields[0]
             others = {name: found[name] for name in found if len(found) > 1 and name != reading.text_column}
-            return weight | others | {model.text_column: record.text, label: ""}
+            return others | {model.text_column: record.text} | ({weight: others.get(weight, 1)} if weight else {}) | {label: ""}
 
         rows = list(map(row_of, chosen))
         if form == "jsonl":

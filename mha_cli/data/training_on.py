@@ -33,6 +33,8 @@ def config_to_train_on(run: Path, overrides: Sequence[str]) -> Config:
         if all(map(_is_there, own.data.train_paths + own.data.more)):
             value["data"]["train"], more = own.data.train, own.data.more + config.data.train_paths
         value["data"]["more"] = more
+        if own.is_multi_label and not config.data.label_separator:  # a table may come after lists
+            value["data"]["label_separator"] = own.cell_separator
     return config_from_dict(value, f"--from {shown_path(run)}")
 
 

@@ -15,7 +15,9 @@ from sklearn import metrics
 import mha_cli
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.checkpoint.runs import PACKAGED
-from mha_cli.config.settings import MemoryData
+from mha_cli.config.settings import FilesData, MemoryData
+from mha_cli.data.files import FileTexts
+from mha_cli.data.training_on import config_to_train_on
 from tests.cli.command import TRACED_SOON, Mha, Result, Run, refusal, run_here
 
 WORDS = {"food": "soup cake bread", "price": "cheap costly bargain", "staff": "waiter smile rude"}
@@ -287,3 +289,16 @@ def test_a_run_takes_in_a_further_label(trained: Run, tmp_path: Path, monkeypatc
     model = mha_cli.load(tmp_path / "run")
     assert model.classes == (*WORDS, "noise")
     assert {*model.predict([f"{ROW} and loud"])[0].labels} == {"food", "price", "noise"}
+
+
+def test_a_table_comes_after_lists(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In its cells the labels are separated as in the answers."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(trained.cwd / "runs/visits", "run")
+    for name in ("lists", "more"):
+        Path(f"{name}.jsonl").write_text("".join(json.dumps({"text": text, "labels": labels}) + "\n" for text, labels in rows(20)))
+    Path("more.csv").write_text("text,labels\nthe soup was cheap,food|price\n")
+    config = (Path("run") / "config.yaml").read_text().replace("label_separator: '|'", "label_separator: null")
+    (Path("run") / "config.yaml").write_text(config.replace("visits.csv", "lists.jsonl"))
+    settings = config_to_train_on(Path("run"), ["data.train=more.csv"]).data
+    assert [*FileTexts(FilesData.model_validate(settings.model_dump())).read("train")][-1].label == ("food", "price")
