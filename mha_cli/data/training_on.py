@@ -71,6 +71,11 @@ def in_words_beside(base: Checkpoint, corpus: Corpus, num_stages: int, validatio
         yield f"{name}: {plural(len(further), 'class')} more: {', '.join(map(printable, further[:5]))}"
     if not num_stages:
         yield f"{name}: the texts that it was trained on are not read again, so it may forget them, and classes without new texts most"
+    num_texts = int((corpus.stages < num_stages).sum())
+    before = base.metrics.get("labelled_texts", num_texts)
+    if num_stages and corpus.weights is None and before != num_texts:  # weights may have left some out
+        others = f"its files have {plural(num_texts, 'text')} now and had {before:,.0f}, so other texts are held out than before"
+        yield f"{name}: {others}, and figures on them are optimistic; give later texts in a file of their own"
     changed = corpus.relabelled >= max(1, num_stages)
     if changed.any():
         yield f"{plural(int(changed.sum()), 'text')} with another label than before, {int(changed[validation].sum()):,} of them held out"

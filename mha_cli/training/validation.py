@@ -94,6 +94,7 @@ class Validation:
     def checkpoint(self, trainer: Trainer | FrozenEncoder, record: EpochRecord) -> Checkpoint:
         """The model that was scored last, with the figures of its epoch."""
         metrics = {"epoch": record.epoch, "validation_accuracy": record.validation_accuracy, "validation_loss": record.validation_loss}
+        metrics["labelled_texts"] = len(self._data.train) + len(self._data.validation)
         return Checkpoint(
             config=self._config,
             class_names=self._data.class_names,

@@ -3,6 +3,7 @@
 import csv
 import json
 import random
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from mha_cli.config.loading import load_config
 from mha_cli.data.preparation import prepare
 from mha_cli.data.training_on import config_to_train_on
 from mha_cli.errors import EXIT_USAGE, MhaError
+from mha_cli.system.callbacks import Callbacks
 from tests.cli.command import TRACED_SOON, Mha, Result, Run, refusal, run_here
 from tests.training.interruptions import assert_same_run, interrupt, train
 
@@ -112,6 +114,17 @@ def test_the_later_label_of_a_text_counts(trained: Run, tmp_path: Path, monkeypa
     assert (data.train.offsets == before.train.offsets).all()  # the same texts are held out
     changed = np.concatenate([one.labels for one in (data.train, data.validation)]) == price
     assert changed.sum() - np.concatenate([one.labels == price for one in (before.train, before.validation)]).sum() == 40
+
+
+def test_texts_that_were_added_to_a_file_of_the_base(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(trained.cwd / "runs", "runs")
+    said = list[str]()
+    for num_texts in (240, 250):
+        write(Path("visits.csv"), rows("food price staff", num_texts, seed=0))
+        prepare(config_to_train_on(Path(RUN), []), Callbacks(note=said.append))
+    others = "its files have 250 texts now and had 240, so other texts are held out than before"
+    assert [line.partition(": ")[2].partition(", and")[0] for line in said if "held out" in line] == [others]
 
 
 def test_other_shapes_and_other_held_out_texts_are_refused(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

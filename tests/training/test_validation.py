@@ -115,6 +115,7 @@ def test_an_encoder_alone_is_kept_with_a_scale_and_a_shift(num_classes: int) -> 
         "epoch": 1,
         "validation_accuracy": accuracy,
         "validation_loss": loss,
+        "labelled_texts": 120,
         "calibration_error_before": pytest.approx(calibration_error(encoder, labels)),
         "calibration_error_after": pytest.approx(calibration_error(expected, labels)),
     }
