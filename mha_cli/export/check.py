@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mha_cli.analysis.comparison import equal
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.parameters import encoder_length, input_names
 from mha_cli.config.settings import SampleData
@@ -16,6 +17,7 @@ from mha_cli.data.batches import padded, scoring_batches
 from mha_cli.data.sample import SampleTexts
 from mha_cli.data.scored_texts import LabelledTexts
 from mha_cli.runtime.classifier import forward_of
+from mha_cli.runtime.metrics import answers_among
 from mha_cli.runtime.probabilities import probabilities_of
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.text.encoding import EncodedText
@@ -109,14 +111,15 @@ class Accuracy:
 
 def accuracies(run: Callable[[Inputs], Any], checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callbacks = SILENT) -> Accuracy:
     """Score an export, given as a function from inputs to probabilities (B, C), beside its checkpoint, on at least one text."""
-    texts, forward = labelled.texts, forward_of(checkpoint)
-    answers = np.zeros((2, len(texts)), dtype=np.int64)
-    scored = 0
+    texts, forward, scored = labelled.texts, forward_of(checkpoint), 0
+    several = checkpoint.config.is_multi_label
+    thresholds = checkpoint.label_thresholds if several else 0.5
+    answers = np.stack([np.zeros_like(texts.labels)] * 2)
     for rows in scoring_batches(texts.longest_readings, checkpoint.memory_estimate):
         inputs = {name: (texts.for_encoder if name == "pieces" else texts).padded(rows) for name in input_names(checkpoint.config)}
-        answers[:, rows] = [np.asarray(probabilities(inputs)).argmax(axis=1) for probabilities in (forward, run)]
+        answers[:, rows] = [answers_among(np.asarray(model(inputs)), several, thresholds) for model in (forward, run)]
         scored += len(rows)
         callbacks.on_texts(scored, len(texts))
-    ours, exported = (answers == texts.labels).mean(axis=1)
-    num_changed = int((answers[0] != answers[1]).sum())
+    ours, exported = (equal(one, texts.labels).mean() for one in answers)
+    num_changed = int((~equal(*answers)).sum())
     return Accuracy(f"{labelled.data}, split {labelled.split}", len(texts), float(ours), float(exported), num_changed)

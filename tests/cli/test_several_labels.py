@@ -156,11 +156,13 @@ def test_a_text_with_a_label_near_its_threshold_is_labelled_next(mha: Mha, train
 
 @pytest.mark.parametrize("form", [pytest.param("onnx", marks=pytest.mark.extras), "saved-model"])
 def test_exports_give_the_same_probabilities(form: str, mha: Mha) -> None:
-    """The command compares them itself."""
+    """The command compares them itself, and scores both."""
     if form == "onnx":
         pytest.importorskip("onnxruntime")
-    result = mha("export", "runs/visits", "--format", form, "--output", f"visits-{form}")
-    assert result.code == 0, result.stderr
+    given = ("runs/visits", "--data", "visits.csv", "--json")
+    accuracy = json.loads(mha("export", *given, "--format", form, "--output", f"visits-{form}").stdout)["accuracy"]
+    exact = json.loads(mha("evaluate", *given).stdout)["exact_match"]
+    assert (accuracy["checkpoint"], accuracy["export"], accuracy["num_changed"]) == (exact, exact, 0)
 
 
 def test_the_inside_can_be_looked_at(mha: Mha, trained: Run) -> None:
