@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from mha_cli.checkpoint.file import Checkpoint, write_checkpoint
-from mha_cli.config.loading import config_from_dict
+from mha_cli.checkpoint.runs import CHECKPOINT, CONFIG
+from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml
 from mha_cli.config.parameters import parameter_table
 from mha_cli.text.encoding import EncodedText
 from mha_cli.text.vocabulary import Vocabulary
@@ -48,8 +49,7 @@ def small_checkpoint(class_names: tuple[str, ...] = ("neg", "pos"), seed: int = 
 
 def with_text(checkpoint: Checkpoint, **text: Any) -> Checkpoint:
     """The same model with other text settings."""
-    config = checkpoint.config
-    return replace(checkpoint, config=config.model_copy(update={"text": config.text.model_copy(update=text)}))
+    return replace(checkpoint, config=checkpoint.config.changed(text=text))
 
 
 def same(first: Checkpoint, second: Checkpoint) -> bool:
@@ -64,6 +64,16 @@ def small_checkpoint_file(path: Path, class_names: tuple[str, ...] = ("neg", "po
     """The same, written to a file."""
     write_checkpoint(path, small_checkpoint(class_names, **model))
     return path
+
+
+def write_run(folder: Path, checkpoint: Checkpoint, own: bool = True, **settings: Any) -> Path:
+    """A run directory with a checkpoint of other settings; without its config, as if from elsewhere, if it is not one's ``own``."""
+    config = config_from_dict({**config_to_dict(checkpoint.config), **settings}, "test")
+    folder.mkdir(parents=True)
+    write_checkpoint(folder / CHECKPOINT, replace(checkpoint, config=config))
+    if own:
+        (folder / CONFIG).write_text(config_to_yaml(config))
+    return folder
 
 
 def members_of(path: Path) -> dict[str, bytes]:

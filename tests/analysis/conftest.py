@@ -16,7 +16,7 @@ def shuffle_run(tiny_config: Config, tiny_data: PreparedData, tmp_path_factory: 
     from mha_cli.analysis.shuffle import train_and_compare
 
     output = tmp_path_factory.mktemp("shuffle") / "run"
-    orderless = tiny_config.model_copy(update={"model": tiny_config.model.model_copy(update={"positions": "none"})})
+    orderless = tiny_config.changed(model={"positions": "none"})
     return output, train_and_compare(dataclasses.replace(tiny_data, config=orderless), output, num_shuffles=3)
 
 

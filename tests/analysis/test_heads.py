@@ -198,7 +198,7 @@ def validation_loss(checkpoint: Checkpoint) -> float:
 
 def with_training(checkpoint: Checkpoint, **training: Any) -> Checkpoint:
     config = checkpoint.config
-    changed = config.model_copy(update={"training": config.training.model_copy(update={"monitor": "loss", **training})})
+    changed = config.changed(training={"monitor": "loss", **training})
     return dataclasses.replace(checkpoint, config=changed)
 
 

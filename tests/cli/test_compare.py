@@ -1,4 +1,3 @@
-import dataclasses
 import json
 import random
 import xml.etree.ElementTree
@@ -7,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from mha_cli.checkpoint.file import write_checkpoint
-from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml
 from mha_cli.plots.figures import end_of
+from tests import checkpoints
 from tests.checkpoints import WORDS, small_checkpoint
 from tests.cli.command import Mha, has_control_characters, refusal
 
@@ -19,14 +17,9 @@ OPTIMISTIC = "the model was trained on a file of that name; if these are the sam
 
 
 def write_run(folder: Path, name: str, weights: int, own: bool = True, classes: tuple[str, ...] = CLASSES, **settings: Any) -> str:
-    """A run of one's own on reviews.csv with random weights, or one from elsewhere; its path."""
-    checkpoint = small_checkpoint(classes, seed=weights)
+    """A run on reviews.csv with random weights; its path."""
     data = {"source": "files", "train": "reviews.csv", "test": "reviews.csv", "label_column": "kind"}
-    config = config_from_dict({**config_to_dict(checkpoint.config), "data": data, **settings}, "test")
-    (folder / name).mkdir(parents=True)
-    write_checkpoint(folder / name / "checkpoint.keras", dataclasses.replace(checkpoint, config=config))
-    if own:
-        (folder / name / "config.yaml").write_text(config_to_yaml(config))
+    checkpoints.write_run(folder / name, small_checkpoint(classes, seed=weights), own, **{"data": data, **settings})
     return name
 
 

@@ -1,7 +1,6 @@
 """`mha data` with --next: from texts without labels to a table that is ready for them."""
 
 import csv
-import dataclasses
 import json
 import random
 from pathlib import Path
@@ -9,26 +8,14 @@ from pathlib import Path
 import pytest
 
 import mha_cli
-from mha_cli.checkpoint.file import write_checkpoint
-from mha_cli.checkpoint.runs import CHECKPOINT, CONFIG
-from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml
+from mha_cli.checkpoint.runs import CONFIG
 from mha_cli.config.settings import FilesData
 from mha_cli.data.files import FileTexts
-from tests.checkpoints import WORDS, small_checkpoint
+from tests.checkpoints import WORDS, small_checkpoint, write_run
 from tests.cli.command import Mha, refusal
 
+LABELLED = {"source": "files", "train": "labelled.csv"}
 KNOWN = ["the film was superb", "a dreadful film", "not superb"]
-
-
-def write_run(folder: Path, **data: str) -> Path:
-    """A run with random weights, whose columns stand in the config."""
-    checkpoint = small_checkpoint()
-    section = {"source": "files", "train": "labelled.csv", **data}
-    checkpoint = dataclasses.replace(checkpoint, config=config_from_dict(config_to_dict(checkpoint.config) | {"data": section}, "test"))
-    (folder / "run").mkdir()
-    write_checkpoint(folder / "run" / CHECKPOINT, checkpoint)
-    (folder / "run" / CONFIG).write_text(config_to_yaml(checkpoint.config))
-    return folder / "run"
 
 
 @pytest.fixture
@@ -36,7 +23,7 @@ def run(tmp_path: Path) -> Path:
     """A run on a file with columns of its own."""
     with (tmp_path / "labelled.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("what", "verdict"), *((text, "pos") for text in KNOWN)])
-    return write_run(tmp_path, text_column="what", label_column="verdict")
+    return write_run(tmp_path / "run", small_checkpoint(), data=LABELLED | {"text_column": "what", "label_column": "verdict"})
 
 
 def new_texts(number: int) -> list[str]:
@@ -98,7 +85,7 @@ def test_other_formats(tmp_path: Path, run: Path, mha: Mha) -> None:
 def test_the_run_can_be_trained_on_with_the_table(
     columns: dict[str, str], pool: str, options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mha: Mha
 ) -> None:
-    write_run(tmp_path, **columns)
+    write_run(tmp_path / "run", small_checkpoint(), data=LABELLED | columns)
     (tmp_path / options[0]).write_text(pool)
     result = mha("data", *options, "--next", "1", "-c", "run", "-o", "next.csv")
     assert result.stderr.splitlines()[0].startswith(

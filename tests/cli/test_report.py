@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from typing import TYPE_CHECKING, Any
@@ -13,10 +12,8 @@ pytest.importorskip("jinja2")
 
 from pathlib import Path
 
-from mha_cli.checkpoint.file import write_checkpoint
-from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml
 from tests.browser import open_page
-from tests.checkpoints import WORDS, small_checkpoint
+from tests.checkpoints import WORDS, small_checkpoint, write_run
 from tests.cli.command import Mha, refusal, tree
 from tests.cli.pages import HOSTILE
 
@@ -30,17 +27,12 @@ BOLD = "<b onmouseover=alert(1)>bold</b><script>alert(1)</script>"
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run directory ``runs/mine``, of random weights and hostile data, with a history."""
-    folder = tmp_path / "runs" / "mine"
-    folder.mkdir(parents=True)
     names = (HOSTILE, BOLD)
     texts = [" ".join(WORDS[(row + step) % len(WORDS)] for step in range(row % 5)) + f" {names[row % 2]}" for row in range(24)]
     lines = [json.dumps({"text": text, "label": names[row % 3 % 2]}) for row, text in enumerate(texts)]
     (tmp_path / "mine.jsonl").write_text("".join(f"{line}\n" for line in lines))
-    checkpoint = small_checkpoint(names)
     data = {"source": "files", "train": "mine.jsonl", "test": "mine.jsonl"}
-    config = config_from_dict({**config_to_dict(checkpoint.config), "data": data}, "test")
-    write_checkpoint(folder / "checkpoint.keras", dataclasses.replace(checkpoint, config=config))
-    (folder / "config.yaml").write_text(config_to_yaml(config))
+    folder = write_run(tmp_path / "runs" / "mine", small_checkpoint(names), data=data)
     epoch = {"epoch": 1, "train_loss": 0.5, "train_accuracy": 0.75, "validation_loss": 0.25, "validation_accuracy": 0.5}
     (folder / "history.jsonl").write_text(json.dumps({**epoch, "seconds": 2.0, "texts_per_second": 9.0, "best": True}) + "\n")
     return folder

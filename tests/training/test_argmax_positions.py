@@ -67,7 +67,7 @@ def test_where_argmax_suffices(settings: dict[str, Any], mean_length: float, suf
 def test_a_trainer_learns_the_same_from_the_argmax_only(
     tiny_config: Config, tiny_data: PreparedData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = tiny_config.model_copy(update={"model": tiny_config.model.model_copy(update={"embed_dim": 4, "dropout": 0.5})})
+    config = tiny_config.changed(model={"embed_dim": 4, "dropout": 0.5})
     encoded: list[int] = []
     positions_of = argmax_positions.argmax_positions_of
 

@@ -190,8 +190,8 @@ def test_weight_decay_leaves_biases_and_norms_alone(tiny_config: Config) -> None
 
 def test_same_seed_same_numbers_other_seed_other_numbers(tiny_config: Config, tiny_data: PreparedData) -> None:
     """With everything that draws random numbers."""
-    model = tiny_config.model.model_copy(update={"dropout": 0.3, "embedding_dropout": 0.1, "attention_dropout": 0.1})
-    config = with_training(tiny_config, word_dropout=0.2, epochs=1).model_copy(update={"model": model})
+    dropout = {"dropout": 0.3, "embedding_dropout": 0.1, "attention_dropout": 0.1}
+    config = tiny_config.changed(model=dropout, training={"word_dropout": 0.2, "epochs": 1})
     first, again, other = (Trainer(config.model_copy(update={"seed": seed}), tiny_data) for seed in (3, 3, 4))
     table = first.weights()["embedding/token_embedding/words"]
     assert (table != other.weights()["embedding/token_embedding/words"]).any()

@@ -25,8 +25,7 @@ FLAGS = "processor\t: 0\nflags\t\t: fpu avx2 {} sse2\nbugs\t\t: spectre_v1\n"
 
 
 def with_settings(config: Config, *, key_dim: int | None = None, **training: object) -> Config:
-    model = config.model.model_copy(update={"key_dim": key_dim})
-    return config.model_copy(update={"model": model, "training": config.training.model_copy(update=training)})
+    return config.changed(model={"key_dim": key_dim}, training=training)
 
 
 # The choice
@@ -57,7 +56,7 @@ def test_the_choice(
 def test_a_pretrained_encoder_gains(tiny_config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "cpuinfo").write_text(FLAGS.format("avx512_bf16"))
     monkeypatch.setattr(processor, "CPU_INFO", tmp_path / "cpuinfo")
-    pretrained = tiny_config.model_copy(update={"model": tiny_config.model.model_copy(update={"pretrained": "encoder"})})
+    pretrained = tiny_config.changed(model={"pretrained": "encoder"})
     assert choose_precision(pretrained) == "bfloat16"
 
 

@@ -82,8 +82,7 @@ def test_stopped_in_an_epoch(config: Config, data: PreparedData, whole: Path, tm
 
 @pytest.mark.process
 def test_ctrl_c_through_the_command(config: Config, tmp_path: Path) -> None:
-    patient = config.training.model_copy(update={"epochs": 50, "patience": 2})
-    (tmp_path / "x.yaml").write_text(config_to_yaml(config.model_copy(update={"training": patient})))
+    (tmp_path / "x.yaml").write_text(config_to_yaml(config.changed(training={"epochs": 50, "patience": 2})))
     process = start_training(tmp_path, "--config", "x.yaml", "--output", "run")
     wait_for_line(process, "epoch 1:")
     os.kill(process.pid, signal.SIGINT)

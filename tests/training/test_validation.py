@@ -131,7 +131,7 @@ def test_classes_that_count_alike_do_so_in_the_shift(windows: list[int] | None, 
     nothing = LinearModel(np.zeros((64, 1), np.float32), np.zeros(1, np.float32), None)
     answers = []
     for class_weights in ("none", "balanced"):
-        weighed = config.model_copy(update={"training": config.training.model_copy(update={"class_weights": class_weights})})
+        weighed = config.changed(training={"class_weights": class_weights})
         _, checkpoint = kept(Validation(weighed, data, None if windows is None else nothing), NumpyTrainer(weighed, data))
         answers.append(forward.class_probabilities(validation.padded(np.arange(60)), checkpoint.weights, config)[:, 1])
     assert answers[0].max() < 0.4
