@@ -1,7 +1,8 @@
-"""Limits of the system, for a while."""
+"""Limits of the system, and what is used of it, for a while."""
 
 import resource
-from collections.abc import Iterator
+import tracemalloc
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
@@ -14,3 +15,13 @@ def files_of_at_most(num_bytes: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def traced_peak(call: Callable[[], object]) -> int:
+    """Most bytes that Python and NumPy held at once during a call."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()

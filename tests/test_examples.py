@@ -35,7 +35,7 @@ from mha_cli.config.settings import Config
 from mha_cli.data.new_config import LEAST_TO_PART
 from mha_cli.python import api
 from mha_cli.runtime.classifier import Classifier
-from tests.cli.command import TIMEOUT, Result, environment, fork, run_here, run_mha, step_by_step
+from tests.cli.command import TIMEOUT, Result, environment, fork, run_here, run_mha, set_all, step_by_step
 from tests.cli.conftest import here, once
 from tests.documentation import GROUP, ROOT, Example, examples, fits, mha_commands, words_of
 
@@ -223,7 +223,6 @@ def write_program(folder: Path) -> None:
 def serves(arguments: Sequence[str], folder: Path) -> None:
     """Start a service, on a port that is free; ask how it is, and end it."""
     with fork([*arguments, "--port", "0"], folder, text=True) as process:
-        assert process.stderr is not None
         while (line := process.stderr.readline()).startswith("using "):
             pass
         raise_if_missing(line)
@@ -260,9 +259,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run directory of that model."""
 
     def run(cwd: Path) -> Result:
-        changes = [word for setting in SMALL for word in ("--set", setting)]
         with step_by_step():
-            return here("train", "--config", "sample", *changes, "--output", "run", cwd=cwd)
+            return here("train", "--config", "sample", *set_all(*SMALL), "--output", "run", cwd=cwd)
 
     trained = once(tmp_path_factory, "examples", run)
     assert trained.result.code == 0, trained.result.stderr

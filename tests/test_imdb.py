@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mha_cli.checkpoint.runs import PACKAGED
-from tests.cli.command import CONFIGS, run_mha
+from tests.cli.command import CONFIGS, run_mha, set_all
 
 DATA = os.environ.get("TFDS_DATA_DIR", "")
 
@@ -28,8 +28,8 @@ SMALL = (
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("imdb")
-    settings = [argument for setting in SMALL for argument in ("--set", setting)]
-    result = run_mha("train", "--config", CONFIGS / "imdb.yaml", *settings, "--output", "run", cwd=folder, env={"TFDS_DATA_DIR": DATA})
+    arguments = ("train", "--config", CONFIGS / "imdb.yaml", *set_all(*SMALL), "--output", "run")
+    result = run_mha(*arguments, cwd=folder, env={"TFDS_DATA_DIR": DATA})
     assert result.code == 0, result.stderr
     return folder
 

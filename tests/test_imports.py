@@ -117,7 +117,6 @@ def test_a_service_needs_no_tensorflow(folder: Path) -> None:
     pytest.importorskip("fastapi")
     pytest.importorskip("uvicorn")
     with Forked(numpy_server(), ["serve", "-c", "a.keras", "--port", "0"], folder, environment(), text=True) as process:
-        assert process.stderr is not None
         url = process.stderr.readline().split()[0]
         with urlopen(Request(f"{url}/explain", b'{"text": "the film"}', {"Content-Type": "application/json"})) as answer:
             assert answer.status == 200

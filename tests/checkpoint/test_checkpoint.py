@@ -18,8 +18,6 @@ from tests.checkpoints import members_of, same, small_checkpoint, small_checkpoi
 from tests.cli.command import ROOT, TIMEOUT, environment
 from tests.errors import error_of
 
-pass
-
 WAY_OUT = "give a checkpoint that `mha train` wrote"
 
 

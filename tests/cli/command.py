@@ -95,6 +95,11 @@ class Run:
         return self.directory / "checkpoint.keras"
 
 
+def set_all(*settings: str) -> list[str]:
+    """The arguments of a command that change settings: ``--set`` before each."""
+    return [argument for setting in settings for argument in ("--set", setting)]
+
+
 def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of a command: what decides its output is the same on every machine."""
     ours = {
@@ -131,7 +136,6 @@ def start(args: Sequence[str | Path], cwd: Path, stdin: int = PIPE, stderr: int 
 
 def answer(process: Forked) -> bytes:
     """The next line that a command answers, while its producer waits."""
-    assert process.stdout is not None
     assert select.select([process.stdout], [], [], TIMEOUT)[0], "no answer while the producer waits"
     line: bytes = process.stdout.readline()
     return line
@@ -149,7 +153,6 @@ def start_module(name: str, *args: str | Path, env: Mapping[str, str] | None = N
 
 def wait_for_line(process: Forked, start: str) -> None:
     """Read stderr until a line begins so."""
-    assert process.stderr is not None
     while not (line := process.stderr.readline()).startswith(start):
         assert line, "the command ended"
 

@@ -10,21 +10,19 @@ from pathlib import Path
 import pytest
 
 from tests.checkpoints import small_checkpoint_file
-from tests.cli.command import SCORED_SETTINGS, TINY, TINY_SETTINGS, Mha, Predict, Result, Run, run_here
+from tests.cli.command import SCORED_SETTINGS, TINY, TINY_SETTINGS, Mha, Predict, Result, Run, run_here, set_all
 
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """``mha train`` on the built-in sample, with positions. Not to be written to."""
-    settings = [argument for setting in TINY_SETTINGS for argument in ("--set", setting)]
-    return once(tmp_path_factory, "trained", lambda cwd: here("train", "--config", TINY, *settings, "--json", cwd=cwd))
+    return once(tmp_path_factory, "trained", lambda cwd: here("train", "--config", TINY, *set_all(*TINY_SETTINGS), "--json", cwd=cwd))
 
 
 @pytest.fixture(scope="session")
 def scored(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """``mha train`` with a linear model and bfloat16. Not to be written to."""
-    settings = [argument for setting in SCORED_SETTINGS for argument in ("--set", setting)]
-    return once(tmp_path_factory, "scored", lambda cwd: here("train", "--config", TINY, *settings, "--json", cwd=cwd))
+    return once(tmp_path_factory, "scored", lambda cwd: here("train", "--config", TINY, *set_all(*SCORED_SETTINGS), "--json", cwd=cwd))
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from subprocess import PIPE
-from typing import Any
+from typing import IO, Any
 
 ROOT = Path(__file__).parents[2]
 MAIN = "from tests.cli.forks import main; main()"
@@ -65,6 +65,10 @@ class ForkServer:
 
 class Forked(subprocess.Popen[Any]):
     """``subprocess.Popen`` of a command that a server forks; the server also tells its exit status."""
+
+    stdin: IO[Any]  # none where a stream is no pipe, and then nobody uses it
+    stdout: IO[Any]
+    stderr: IO[Any]
 
     def __init__(
         self,

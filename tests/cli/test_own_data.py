@@ -12,7 +12,7 @@ import pytest
 from mha_cli.cli.train import scoring_command
 from mha_cli.config.loading import config_from_dict, load_config
 from tests.checkpoints import members_of, rewrite
-from tests.cli.command import TRACED_SOON, Mha, Result, refusal, run_here
+from tests.cli.command import TRACED_SOON, Mha, Result, refusal, run_here, set_all
 from tests.training.numpy_trainer import in_numpy
 
 ROWS = "".join(f"lamp {number} broke,bad\nlamp {number} works,good\n" for number in range(24))
@@ -27,10 +27,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     cwd = tmp_path_factory.mktemp("own")
     (cwd / "my").mkdir()
     (cwd / "my" / "complaints.csv").write_text("body,kind\n" + ROWS)
-    settings = [argument for setting in (*SMALL, *OWN) for argument in ("--set", setting)]
     with pytest.MonkeyPatch.context() as monkeypatch:
         in_numpy(monkeypatch.setattr)
-        return cwd, run_here("train", "--config", "sample", *settings, cwd=cwd, monkeypatch=monkeypatch)
+        return cwd, run_here("train", "--config", "sample", *set_all(*SMALL, *OWN), cwd=cwd, monkeypatch=monkeypatch)
 
 
 @pytest.fixture
@@ -50,7 +49,7 @@ def test_weights_of_texts(mha: Mha, cwd: Path) -> None:
     right = "".join(f"{row},1\n" for row in ROWS.splitlines())
     (cwd / "weighted.csv").write_text("body,kind,sure\n" + right + wrong)
     own = (*SMALL, "data.source=files", "data.train=weighted.csv", "data.weight_column=sure", "linear.max_ngram=2")
-    trained = mha("train", "--config", "sample", *(argument for setting in own for argument in ("--set", setting)))
+    trained = mha("train", "--config", "sample", *set_all(*own))
     assert trained.code == 0
     assert "texts left out, since they have weight 0: 12" in trained.stderr
     evaluated = json.loads(mha("evaluate", "runs/weighted", "--data", "my/complaints.csv", "--json").stdout)
@@ -134,10 +133,9 @@ def one_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cwd = tmp_path_factory.mktemp("one-file")
     rows = "".join(f"{number},lamp {number} broke,bad\n{number},lamp {number} works,good\n" for number in range(250))
     (cwd / "messages.csv").write_text("id,message,kind\n" + rows)
-    settings = [argument for setting in (*SMALL, "linear.max_ngram=1") for argument in ("--set", setting)]
     with pytest.MonkeyPatch.context() as monkeypatch:
         in_numpy(monkeypatch.setattr)
-        for command in (("init", "messages.csv"), ("train", "--config", "messages.yaml", *settings)):
+        for command in (("init", "messages.csv"), ("train", "--config", "messages.yaml", *set_all(*SMALL, "linear.max_ngram=1"))):
             result = run_here(*command, cwd=cwd, monkeypatch=monkeypatch)
             assert result.code == 0, result.stderr
         assert result.lines[-1] == "next: mha evaluate runs/messages"
@@ -171,8 +169,7 @@ def test_a_class_that_is_never_answered_is_named(tmp_path: Path, monkeypatch: py
         "data.train=lamps.csv",
         "data.validation_share=0.2",
     )
-    arguments = [argument for setting in settings for argument in ("--set", setting)]
-    trained = run_here("train", "--config", "sample", *arguments, "--output", "run", cwd=tmp_path, monkeypatch=monkeypatch)
+    trained = run_here("train", "--config", "sample", *set_all(*settings), "--output", "run", cwd=tmp_path, monkeypatch=monkeypatch)
     named = "classes that are never the answer: unsure ({}); training.class_weights=balanced gives rare classes more weight"
     assert f"validation part: {named.format('5 texts')}" in trained.stderr.splitlines()
     evaluated = run_here("evaluate", "run", "--data", "lamps.csv", cwd=tmp_path, monkeypatch=monkeypatch)

@@ -54,8 +54,6 @@ def test_other_encodings(encoding: str, predict: Predict) -> None:
 def test_a_slow_producer_is_answered_at_once(small: Path, tmp_path: Path) -> None:
     packer = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
     with start(["-c", small, "--format", "csv"], tmp_path) as process:
-        assert process.stdin
-        assert process.stdout
         for data, number in ((b"text\nthe film\n", 1), (b'"not\n\na film"\nsuperb\n"begun\n', 2)):
             process.stdin.write(packer.compress(data) + packer.flush(zlib.Z_SYNC_FLUSH))
             assert [answer(process).count(b"\t") for _ in range(number)] == [2] * number

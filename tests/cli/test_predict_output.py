@@ -66,8 +66,6 @@ def test_only_in_json(predict: Predict, labels: list[str]) -> None:
 
 def test_quiet_ends_at_the_first_match(small: Path, labels: list[str], tmp_path: Path) -> None:
     with start(["-c", small, "--only", "pos", "-q"], tmp_path) as process:
-        assert process.stdin
-        assert process.stdout
         process.stdin.write(f"{TEXTS[labels.index('pos')]}\n{{".encode())
         assert process.stdout.read() == b""  # it ends, though its input does not
         assert process.wait(TIMEOUT) == 0
@@ -215,7 +213,6 @@ def test_a_pipe_is_written_to_and_not_replaced(command: str, option: str, name: 
 def test_an_interrupted_command_leaves_the_earlier_file(ending: signal.Signals, small: Path, tmp_path: Path) -> None:
     (tmp_path / "out.tsv").write_text("old")
     with start(["-c", small, "-o", "out.tsv"], tmp_path) as process:
-        assert process.stdin
         process.stdin.write(b"the film\n")
         while len(os.listdir(tmp_path)) == 1:  # it has not begun yet
             time.sleep(0.01)
@@ -234,8 +231,6 @@ def test_a_reader_that_leaves_ends_the_workers_too(number: int, small: Path, tmp
     assert producer.stdout
     with start(["-c", small, "--workers", str(number)], tmp_path, stdin=producer.stdout.fileno()) as process:
         producer.stdout.close()
-        assert process.stdout
-        assert process.stderr
         assert b"\t" in answer(process)
         workers = children_of(process.pid)
         assert len(workers) == (number if number > 1 else 0)
@@ -249,8 +244,6 @@ def test_a_reader_that_leaves_ends_the_workers_too(number: int, small: Path, tmp
 @pytest.mark.parametrize("number", [1, 2])
 def test_ctrl_c_ends_the_workers_in_silence(number: int, small: Path, tmp_path: Path) -> None:
     with start(["-c", small, "--workers", str(number)], tmp_path) as process:
-        assert process.stdin
-        assert process.stderr
         process.stdin.write(b"the film\n" * 100)
         assert b"\t" in answer(process)
         workers = children_of(process.pid)
@@ -287,8 +280,6 @@ def processor_ticks(process: int) -> int:
 def test_openvino_answers_a_slow_producer_at_once_and_then_a_fast_one(small: Path, tmp_path: Path) -> None:
     pytest.importorskip("openvino")
     with start(["-c", small, "--engine", "openvino", "--workers", "2", "--field", "*"], tmp_path) as process:
-        assert process.stdin
-        assert process.stdout
         for lines in (1, 2, 300, 1):
             process.stdin.write(b"the film\n" * lines)
             for _ in range(lines):
@@ -314,8 +305,6 @@ def test_a_count_on_a_terminal_that_can_redraw_it_and_nothing_of_it_in_the_data(
     ours, theirs = pty.openpty()
     with start(["-c", small], tmp_path, stderr=theirs, env={"TERM": kind}) as process:
         os.close(theirs)
-        assert process.stdin
-        assert process.stdout
         answer_slowly(process, process.stdin.fileno())
         process.stdin.close()
         assert process.stdout.read() == b""

@@ -29,7 +29,6 @@ MEGABYTES = 100
 def served(cwd: Path, *args: str | Path) -> Iterator[tuple[Forked, int]]:
     """The command, once it listens, and its port."""
     with fork(["serve", "--port", "0", *args], cwd, text=True) as process:
-        assert process.stderr is not None
         line = process.stderr.readline()
         try:
             assert line.startswith("http://127.0.0.1:"), line + process.stderr.read()
@@ -103,7 +102,6 @@ def test_slow_clients_do_not_take_all_descriptors(small: Path, tmp_path: Path) -
 
 def test_it_says_which_model_answers_and_warns_where_all_can_reach_it(tmp_path: Path) -> None:
     with fork(["serve", "--port", "0", "--host", "0.0.0.0"], tmp_path, text=True) as process:
-        assert process.stderr is not None
         lines = [process.stderr.readline() for _ in range(3)]
         process.kill()
     assert lines[0].startswith("using ")

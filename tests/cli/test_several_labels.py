@@ -18,7 +18,7 @@ from mha_cli.checkpoint.runs import PACKAGED
 from mha_cli.config.settings import FilesData, MemoryData
 from mha_cli.data.files import FileTexts
 from mha_cli.data.training_on import config_to_train_on
-from tests.cli.command import TRACED_SOON, Mha, Result, Run, refusal, run_here
+from tests.cli.command import TRACED_SOON, Mha, Result, Run, refusal, run_here, set_all
 
 WORDS = {"food": "soup cake bread", "price": "cheap costly bargain", "staff": "waiter smile rude"}
 SETTINGS = (
@@ -54,9 +54,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
     cwd = tmp_path_factory.mktemp("several")
     with (cwd / "visits.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("text", "labels"), *((text, "|".join(labels)) for text, labels in rows(240))])
-    settings = [argument for setting in SETTINGS for argument in ("--set", setting)]
     with pytest.MonkeyPatch.context() as monkeypatch:
-        args = ("train", "--config", "text", "--set", "data.train=visits.csv", *settings)
+        args = ("train", "--config", "text", *set_all("data.train=visits.csv", *SETTINGS))
         return Run(cwd, run_here(*args, cwd=cwd, monkeypatch=monkeypatch))
 
 

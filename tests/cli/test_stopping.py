@@ -10,7 +10,7 @@ import pytest
 
 from mha_cli.cli.stopping import StopRequest, stop_request
 from mha_cli.errors import MhaError
-from tests.cli.command import TIMEOUT, TINY, TRACED_SOON, Mha, start_training, wait_for_line
+from tests.cli.command import TIMEOUT, TINY, TRACED_SOON, Mha, set_all, start_training, wait_for_line
 
 pytestmark = pytest.mark.usefixtures("sigint_obeyed")
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("sigint_obeyed")
 def test_sigterm_ends_the_run_after_its_step_and_says_how_to_go_on(tmp_path: Path) -> None:
     """Ctrl-C does the same: tests/training/test_resume_run.py."""
     settings = (*TRACED_SOON, "data.num_texts=600", "training.epochs=500")
-    process = start_training(tmp_path, "--config", TINY, *(part for setting in settings for part in ("--set", setting)))
+    process = start_training(tmp_path, "--config", TINY, *set_all(*settings))
     wait_for_line(process, "epoch 1:")
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=TIMEOUT)

@@ -16,7 +16,7 @@ from mha_cli.data.preparation import prepare
 from mha_cli.data.training_on import config_to_train_on
 from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.system.callbacks import Callbacks
-from tests.cli.command import TRACED_SOON, Mha, Result, Run, refusal, run_here
+from tests.cli.command import TRACED_SOON, Mha, Result, Run, refusal, run_here, set_all
 from tests.training.interruptions import assert_same_run, interrupt, train
 
 WORDS = {"food": "soup cake bread", "price": "cheap costly bargain", "staff": "waiter smile rude", "noise": "loud music quiet"}
@@ -37,23 +37,19 @@ def write(path: Path, texts: list[tuple[str, str]]) -> None:
         csv.writer(file).writerows([("text", "label"), *texts])
 
 
-def settings_of(*settings: str) -> list[str]:
-    return [argument for setting in settings for argument in ("--set", setting)]
-
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """``mha train --config text`` on texts of three classes. Not to be written to."""
     cwd = tmp_path_factory.mktemp("visits")
     write(cwd / "visits.csv", rows("food price staff", 240, seed=0))
     with pytest.MonkeyPatch.context() as monkeypatch:
-        args = ("train", "--config", "text", *settings_of("data.train=visits.csv", *SETTINGS))
+        args = ("train", "--config", "text", *set_all("data.train=visits.csv", *SETTINGS))
         return Run(cwd, run_here(*args, cwd=cwd, monkeypatch=monkeypatch))
 
 
 def train_on(trained: Run, output: Path, monkeypatch: pytest.MonkeyPatch, *settings: str) -> Result:
     """``mha train --from`` the run."""
-    args = ("train", "--from", RUN, *settings_of(*settings), "--output", output, "--json")
+    args = ("train", "--from", RUN, *set_all(*settings), "--output", output, "--json")
     return run_here(*args, cwd=trained.cwd, monkeypatch=monkeypatch)
 
 

@@ -15,7 +15,7 @@ from mha_cli.cli import render
 from mha_cli.cli.output import save_picture
 from mha_cli.config.loading import load_config
 from mha_cli.plots.figures import search_figure
-from tests.cli.command import TIMEOUT, TINY, TRACED_SOON, Run, fork, refusal, run_here, run_mha, tree, wait_for_line
+from tests.cli.command import TIMEOUT, TINY, TRACED_SOON, Run, fork, refusal, run_here, run_mha, set_all, tree, wait_for_line
 from tests.cli.conftest import here, once
 from tests.training.numpy_trainer import NumpyTrainer, in_numpy
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.extras
 
 SETTINGS = (*TRACED_SOON, "data.num_texts=200", "model.embed_dim=16", "model.feed_forward_dim=16", "training.epochs=2")
 TUNE = (
-    *("tune", "--config", str(TINY), *(part for setting in SETTINGS for part in ("--set", setting))),
+    *("tune", "--config", str(TINY), *set_all(*SETTINGS)),
     *("--search", "training.learning_rate=0.001..0.1", "--output", "run", "--json", "--minutes", "60", "--trials"),
 )
 

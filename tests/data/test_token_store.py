@@ -2,7 +2,6 @@
 
 import os
 import tempfile
-import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.token_store import TokenStore
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from tests.errors import error_of
-from tests.limits import files_of_at_most
+from tests.limits import files_of_at_most, traced_peak
 
 
 @pytest.mark.parametrize("shape", [(), (7,)])  # of a token: its id, or its id and characters
@@ -71,16 +70,14 @@ def peak_bytes(num_texts: int) -> int:
         for number in range(num_texts):
             yield LabelledText(" ".join(map(str, rng.integers(0, 100, 200).tolist())), "ab"[number % 2])
 
-    tracemalloc.start()
-    try:
+    def read() -> None:
         corpus = Corpus(reviews(), TextConfig(), None, "films.csv")
         train, validation = corpus.split(0.2, seed=0)
         vocabulary = corpus.vocabulary(train, 30_000)
         encoded = [corpus.encode(rows, vocabulary, TextConfig()) for rows in (train, validation)]
         assert sum(len(part.tokens) for part in encoded) == 200 * num_texts
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+
+    return traced_peak(read)
 
 
 def test_memory_holds_a_few_numbers_a_review_and_no_text() -> None:

@@ -1,7 +1,6 @@
 """No forward pass in NumPy takes more than is said before, and what would take too much is computed in smaller parts or refused."""
 
 import dataclasses
-import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from tests.checkpoints import small_checkpoint, with_text
 from tests.cli.command import ROOT
 from tests.conftest import MODEL_CASES, ModelCase
 from tests.errors import error_of
+from tests.limits import traced_peak
 from tests.reviews import with_characters
 
 SPARE = 100_000  # bytes of what is no array of the sizes that count
@@ -36,12 +36,7 @@ def peak_bytes(checkpoint: Checkpoint, texts: int, length: int) -> int:
     token_ids = rng.integers(1, len(checkpoint.vocabulary), (texts, length)).astype(np.int32)
     token_ids = with_characters(token_ids, checkpoint.config.text.subword_characters)
     class_probabilities(token_ids[:1, :1], checkpoint.weights, checkpoint.config)  # whatever it imports
-    tracemalloc.start()
-    try:
-        class_probabilities(token_ids, checkpoint.weights, checkpoint.config)
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    return traced_peak(lambda: class_probabilities(token_ids, checkpoint.weights, checkpoint.config))
 
 
 def wide(name: str, length: int = 512) -> Checkpoint:
