@@ -16,7 +16,7 @@ from mha_cli.data.intervals import bootstrap, interval, sign_test, wilson_interv
 from mha_cli.data.scored_texts import LabelledTexts
 from mha_cli.data.targets import Labels, are_several
 from mha_cli.errors import MhaError
-from mha_cli.runtime.metrics import Ids, answers_among, class_counts, f1_scores, mean_loss_and_accuracy
+from mha_cli.runtime.metrics import Ids, answers_among, class_counts, equal, f1_scores, mean_loss_and_accuracy
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.system.callbacks import SILENT, Callbacks
 
@@ -111,12 +111,6 @@ def differences(scores: Sequence[ModelScore], labels: Labels, answers: Sequence[
         )
         for number, (score, pair, p_value) in enumerate(zip(scores[1:], alone, p_values, strict=True), start=1)
     ]
-
-
-def equal(answers: Labels, others: Labels) -> npt.NDArray[np.bool_]:
-    """Which texts have the same class, or exactly the same labels, (N,)."""
-    same = answers == others
-    return np.asarray(same.all(axis=1) if are_several(answers) else same)
 
 
 def exact_matches_and_f1(num_models: int, rows: npt.NDArray[np.bool_], drawn: Ids) -> npt.NDArray[np.float64]:

@@ -34,14 +34,7 @@ def loss_weights(class_weights: Literal["none", "balanced"], targets: Floats, of
 
 
 def never_answered(class_weights: Literal["none", "balanced"], names: Sequence[str], labels: npt.NDArray[np.int32], answers: Any) -> str:
-    """A warning of classes that have texts and are never the answer, with a way out; empty if there are none.
-
-    Args:
-        class_weights: setting that the model was trained with.
-        names: class names, C.
-        labels: class ids of the texts, (N,).
-        answers: class ids that a model gives for them, (N,).
-    """
+    """A warning of classes that have texts and are never the answer, by class ids (N,), with a way out of the training's setting."""
     sizes, answered = (np.bincount(ids, minlength=len(names)) for ids in (labels, answers))
     missing = np.flatnonzero((sizes >= LEAST_TEXTS) & (answered == 0)).tolist()
     named = listed([f"{printable(names[one])} ({plural(int(sizes[one]), 'text')})" for one in missing], NAMED_CLASSES)

@@ -65,11 +65,6 @@ class PreparedData:
         train = join_texts(self.train, self.validation)
         return replace(self, train=train, targets=one_hot(train.labels, len(self.class_names)))
 
-    @property
-    def tokenizer(self) -> bytes | None:
-        """The pretrained encoder's ``tokenizer.json``."""
-        return None if self.pretrained is None else self.pretrained.tokenizer
-
 
 def prepare(
     config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryTexts | None = None, base: Checkpoint | None = None

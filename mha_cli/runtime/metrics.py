@@ -40,8 +40,13 @@ def answers_among(probabilities: Floats, several: bool, thresholds: float | Floa
 
 def are_right(probabilities: Floats, labels: Labels, thresholds: float | Floats = 0.5) -> npt.NDArray[np.bool_]:
     """Whether each answer is right, (N,): the most probable class, or exactly the labels that reach their thresholds, (C,)."""
-    same = answers_among(probabilities, are_several(labels), thresholds) == labels
-    return np.asarray(same.all(axis=1) if are_several(labels) else same)
+    return equal(answers_among(probabilities, are_several(labels), thresholds), labels)
+
+
+def equal(answers: Labels, others: Labels) -> npt.NDArray[np.bool_]:
+    """Which texts have the same class, or exactly the same labels, (N,)."""
+    same = answers == others
+    return np.asarray(same.all(axis=1) if are_several(answers) else same)
 
 
 def class_counts(labels: Labels, predicted: Labels, num_classes: int) -> list[Ids]:

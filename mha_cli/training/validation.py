@@ -103,5 +103,5 @@ class Validation:
             weights=compose(trainer.weights(), self._kept, self._stack),
             keras_config=self._keras_config,
             thresholds=self._thresholds,
-            tokenizer=self._data.tokenizer,
+            tokenizer=None if self._data.pretrained is None else self._data.pretrained.tokenizer,
         )
