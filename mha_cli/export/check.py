@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.analysis.comparison import equal
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.parameters import encoder_length, input_names
 from mha_cli.config.settings import SampleData
@@ -17,7 +16,7 @@ from mha_cli.data.batches import padded, scoring_batches
 from mha_cli.data.sample import SampleTexts
 from mha_cli.data.scored_texts import LabelledTexts
 from mha_cli.runtime.classifier import forward_of
-from mha_cli.runtime.metrics import answers_among
+from mha_cli.runtime.metrics import answers_among, equal
 from mha_cli.runtime.probabilities import probabilities_of
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.text.encoding import EncodedText
