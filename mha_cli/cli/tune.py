@@ -14,6 +14,7 @@ from mha_cli.cli.output import save_picture
 from mha_cli.cli.progress import training_progress
 from mha_cli.cli.stopping import stop_request
 from mha_cli.cli.train import scoring_command
+from mha_cli.errors import MhaError
 from mha_cli.system.cluster import refuse_several_workers
 from mha_cli.system.memory import settings_for_less_memory
 from mha_cli.tuning.space import default_search, space_of, trial_config
@@ -50,6 +51,8 @@ def tune(
 
     settings, name = given_config(config, overrides)
     refuse_several_workers(settings.training.distribution, "tune")
+    if settings.training.base:
+        raise MhaError("training.base fixes the settings that `mha tune` tries", "take training.base=null, or train on without a search")
     folder = output or RUNS / f"{name}-tuned"
     tried = trial_config(settings)
     space_of(search or [], tried)  # refused before the texts are read

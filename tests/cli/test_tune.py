@@ -62,6 +62,8 @@ def test_two_trials_and_a_training(tuned: Run) -> None:
 
 
 def test_a_finished_search_is_refused_before_the_texts_are_read(tuned: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained_on = refusal(run_here(*TUNE, "2", "--set", "training.base=run", cwd=tuned.cwd, monkeypatch=monkeypatch))
+    assert trained_on.startswith("training.base fixes the settings that `mha tune` tries; take training.base=null")
     said = refusal(run_here(*TUNE, "2", cwd=tuned.cwd, monkeypatch=monkeypatch))
     assert said == "--output run: its search is finished, with 2 trials; give more --minutes or --trials, or another folder"
 
