@@ -52,6 +52,7 @@ def data(
     output: Annotated[
         Path | None, options.output_option("With --next: file to write, .csv or .jsonl.", "standard output, as CSV", "FILE")
     ] = None,
+    form: options.FormatOption = None,
     overrides: options.SetOption = None,
     *,
     reading: options.LabelledFileOptions,
@@ -67,8 +68,8 @@ def data(
         from mha_cli.cli.next_texts import write_next_texts
 
         options.exclusive("data", next=number, **{"label-issues": label_issues}, set=overrides)
-        return write_next_texts(files, number, checkpoint, reading, output, as_json)
-    options.goes_with("--next", checkpoint=checkpoint, output=output)
+        return write_next_texts(files, number, checkpoint, form, reading, output, as_json)
+    options.goes_with("--next", checkpoint=checkpoint, output=output, format=form)
     config, layout = _config_of(files, reading, overrides or [])
     with status("reading") as callbacks:
         if label_issues is None:

@@ -19,6 +19,7 @@ from mha_cli.data.sources import open_source
 from mha_cli.errors import MhaError, plural, printable, shown_path
 from mha_cli.records.objects import plain_json, without_surrogates
 from mha_cli.records.reader import shown_warnings
+from mha_cli.records.readers import Format
 from mha_cli.records.record import ALL, Record, is_number
 from mha_cli.runtime.inputs import read_inputs
 from mha_cli.system.processor import prepare_to_compute
@@ -28,7 +29,13 @@ if TYPE_CHECKING:
 
 
 def write_next_texts(
-    files: Sequence[str], number: int, checkpoint: Path | None, reading: LabelledFileOptions, output: Path | None, as_json: bool
+    files: Sequence[str],
+    number: int,
+    checkpoint: Path | None,
+    input_form: Format | None,
+    reading: LabelledFileOptions,
+    output: Path | None,
+    as_json: bool,
 ) -> None:
     """Write the texts whose labels would teach most, with all their columns. A text alone gets the name of its column in training."""
     form = answer_form(output, as_json)
@@ -54,7 +61,7 @@ def write_next_texts(
     classifier = Classifier(model, Engine(model, "auto"))
     next_texts, answering = NextTexts(classifier, number, known), Answering(classifier, usual_workers())
     columns, warnings = (reading.text_column, [ALL], model.text_column), list[str]()
-    records = read_inputs(files, None, *columns, standard_input(), reading.dialect, warnings.append, answering.on_wait)
+    records = read_inputs(files, input_form, *columns, standard_input(), reading.dialect, warnings.append, answering.on_wait)
     with opened_output(output) as file, counter(shown=True) as count:
 
         def add(answers: list[Answer]) -> None:

@@ -98,14 +98,17 @@ class _HasDialect:
         return Dialect(self.encoding, not self.no_quoting)
 
 
+FormatOption = Annotated[
+    Literal["lines", "jsonl", "csv", "tsv", "fasttext", "parquet"] | None,
+    Option("--format", help="Format of the input.", show_default="by the extension of a file, else lines"),
+]
+
+
 @dataclass(frozen=True)
 class InputOptions(_HasDialect):
     """How texts without labels are read."""
 
-    form: Annotated[
-        Literal["lines", "jsonl", "csv", "tsv", "fasttext", "parquet"] | None,
-        Option("--format", help="Format of the input.", show_default="by the extension of a file, else lines"),
-    ] = None
+    form: FormatOption = None
     text_column: Annotated[str | None, column_option("text", "the input", "as in training, else text")] = None
     encoding: EncodingOption = None
     no_quoting: NoQuotingOption = False

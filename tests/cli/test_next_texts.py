@@ -66,6 +66,8 @@ def test_other_formats(tmp_path: Path, run: Path, mha: Mha) -> None:
     assert sorted(map(sorted, rows[1:])) == [["", "", "", "it's dreadful"], ["", "1", "a film", '{"a": null}']]
     piped = mha("data", "-", "--next", "2", "-c", "run", stdin=b"a film\n\nit's dreadful\n")
     assert sorted(piped.lines) == ["a film,\r", "it's dreadful,\r", "what,verdict\r"]
+    piped = mha("data", "-", "--next", "1", "-c", "run", "--format", "csv", stdin=b"what,by\na film,me\n")
+    assert piped.lines == ["what,by,verdict\r", "a film,me,\r"]
     (tmp_path / "bare.csv").write_text("7,a film\n8,not superb .\n")
     numbered = mha("data", "bare.csv", "--next", "2", "-c", "run", "--text-column", "2", "--label-column", "3")
     assert sorted(numbered.lines) == ["1,what,3\r", "7,a film,\r", "8,not superb .,\r"]
