@@ -74,7 +74,7 @@ def compare_models(models: Sequence[tuple[str, Checkpoint, LabelledTexts]], seed
             raise MhaError(f"{name}: has read other texts than {first_name}", "compare on texts that nothing changes meanwhile")
         callbacks.log(f"scoring {name}")
         probabilities = Scorer(checkpoint)(given.texts, lambda done: callbacks.on_texts(done, len(labels)))[:, order]
-        thresholds = checkpoint.label_thresholds[order] if several else 0.5
+        thresholds = checkpoint.label_thresholds[order]
         loss, accuracy = mean_loss_and_accuracy(probabilities, labels, thresholds)
         answers.append(answers_among(probabilities, several, thresholds))
         macro_f1 = float(np.nanmean(f1_scores(*class_counts(labels, answers[-1], len(order)))))

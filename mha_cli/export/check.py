@@ -111,8 +111,7 @@ class Accuracy:
 def accuracies(run: Callable[[Inputs], Any], checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callbacks = SILENT) -> Accuracy:
     """Score an export, given as a function from inputs to probabilities (B, C), beside its checkpoint, on at least one text."""
     texts, forward, scored = labelled.texts, forward_of(checkpoint), 0
-    several = checkpoint.config.is_multi_label
-    thresholds = checkpoint.label_thresholds if several else 0.5
+    several, thresholds = checkpoint.config.is_multi_label, checkpoint.label_thresholds
     answers = np.stack([np.zeros_like(texts.labels)] * 2)
     for rows in scoring_batches(texts.longest_readings, checkpoint.memory_estimate):
         inputs = {name: (texts.for_encoder if name == "pieces" else texts).padded(rows) for name in input_names(checkpoint.config)}

@@ -31,19 +31,12 @@ NAME = "mutant.keras"
 
 
 class Mutant(NamedTuple):
-    """A file, and the right outcome of reading it.
+    """A file, and the right outcome of reading it."""
 
-    Args:
-        kind: name of the function below that makes it.
-        what: change to the original.
-        data: bytes of the file, or a function that puts something else at its path and returns the path.
-        right: pattern of the whole message behind the file's name and before the way out, or the checkpoint that has to be read.
-    """
-
-    kind: str
-    what: str
-    data: bytes | Callable[[Path], Path]
-    right: str | Checkpoint
+    kind: str  # name of the function below that makes it
+    what: str  # change to the original
+    data: bytes | Callable[[Path], Path]  # bytes of the file, or a function that puts something else at its path and returns the path
+    right: str | Checkpoint  # pattern of the whole message behind the file's name and before the way out, or what has to be read
 
 
 def damaged(reason: str = ".+") -> str:
