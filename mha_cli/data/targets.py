@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Labels = npt.NDArray[Any]
-"""Class ids, int32 (N,), or memberships, bool (N, C)."""
+Labels = npt.NDArray[Any]  # class ids, int32 (N,), or memberships, bool (N, C)
 
 
 def are_several(labels: Labels) -> bool:

@@ -15,9 +15,7 @@ from mha_cli.data.decisions import Facts
 from mha_cli.data.paths import matching_paths
 from mha_cli.errors import MhaError, plural, printable, shown_path
 
-OPEN = (("text", "vocabulary_size"), ("training", "epochs"))
-"""Settings that the texts decide anew."""
-
+OPEN = (("text", "vocabulary_size"), ("training", "epochs"))  # settings that the texts decide anew
 HELD_OUT_BY = ("validation_share", "validation", "test_share")
 
 
