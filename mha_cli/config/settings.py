@@ -316,6 +316,9 @@ class TrainingConfig(Settings):
         description="Blocks of a pretrained encoder that learn: all, the last ones, 0 for a frozen encoder, or auto by the time it takes.",
     )
     class_weights: Literal["none", "balanced"] = Field("none", description="Loss weights: none, or texts / (classes * texts of the class).")
+    threshold_average: Literal["macro", "micro"] = Field(
+        "macro", description="F1 that the thresholds of several labels are chosen for: the mean of the labels, or that of all decisions."
+    )
     finetune_epochs: int = Field(0, ge=0, le=10_000, description="Number of final epochs on labelled texts only.")
     word_dropout: float = Field(0.0, ge=0, lt=1, description="Share of tokens replaced by the unknown token in training.")
     patience: int | None = Field(None, ge=1, le=10_000, description="Epochs without improvement before training stops; null never stops.")

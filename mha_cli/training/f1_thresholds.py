@@ -5,35 +5,39 @@ Source: Lipton, Elkan and Naryanaswamy 2014, "Optimal Thresholding of Classifier
 Axes: N texts, C labels.
 """
 
+from typing import Literal
+
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, logit
 
 from mha_cli.data.targets import Labels
 
-COMMON_TEXTS = 10
-"""Texts of a label from which its own threshold counts as much as the common one (`docs/experiments.md`)."""
+Average = Literal["macro", "micro"]
+
+COMMON_TEXTS = {"macro": 10, "micro": 100}
+"""Texts of a label from which its own threshold counts as much as the common one, by the F1 wanted (`docs/experiments.md`)."""
 
 NEAREST = 1e-4  # of a threshold to 0 and 1
 
 Floats = npt.NDArray[np.float32]
 
 
-def f1_thresholds(probabilities: Floats, labels: Labels, weights: Floats | None = None) -> Floats:
+def f1_thresholds(probabilities: Floats, labels: Labels, weights: Floats | None = None, average: Average = "macro") -> Floats:
     """The threshold of each label, (C,), from probabilities (N, C) of texts that the model has not learnt from, and their labels.
 
-    ``weights``, (N,), is how much each text counts; None for all alike.
+    ``weights``, (N,), is how much each text counts; None for all alike. ``average`` is the mean F1 to be raised.
 
     Its logit is a mean of two: that with the best F1 of the label, and that with the best F1 of all decisions, which counts more for a
-    label with few texts.
+    label with few texts, and for micro F1.
     """
     of_texts = np.ones(len(labels), np.float32) if weights is None else weights
     of_labels = zip(probabilities.T, labels.T, strict=True)
     all_together = probabilities.ravel(), labels.ravel(), np.repeat(of_texts, labels.shape[1])
     found = [_best_threshold(*all_together), *(_best_threshold(*of_label, of_texts) for of_label in of_labels)]
     common, *own = logit(np.clip(found, NEAREST, 1 - NEAREST))
-    num_texts = of_texts @ labels
-    return np.asarray(expit((num_texts * own + COMMON_TEXTS * common) / (num_texts + COMMON_TEXTS)), np.float32)
+    num_texts, common_texts = of_texts @ labels, COMMON_TEXTS[average]
+    return np.asarray(expit((num_texts * own + common_texts * common) / (num_texts + common_texts)), np.float32)
 
 
 def _best_threshold(probabilities: Floats, labels: npt.NDArray[np.bool_], weights: Floats) -> float:

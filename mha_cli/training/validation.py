@@ -76,7 +76,8 @@ class Validation:
         if several:
             parts = [self._data.train, texts] if len(self._out_of_fold) else [texts]
             labels, weights = (np.concatenate(of) for of in ([one.labels for one in parts], [one.weights_or_ones for one in parts]))
-            thresholds = f1_thresholds(np.concatenate([self._out_of_fold, probabilities]), labels, weights)
+            said, average = np.concatenate([self._out_of_fold, probabilities]), self._config.training.threshold_average
+            thresholds = f1_thresholds(said, labels, weights, average)
             self._thresholds = dict(zip(self._data.class_names, thresholds.tolist(), strict=True))
         elif linear_NU is None:
             before, after = (calibration_error(answers, texts.labels) for answers in (probabilities_of(encoder_NU), probabilities))
