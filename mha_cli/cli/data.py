@@ -140,7 +140,7 @@ def _print_label_issues(report: LabelIssueReport, layout: Layout | None) -> None
     if layout is not None and layout.columns:
         columns = (f"{name} {value}" for name, value in layout_rows(layout) if name.endswith(" column"))
         print_line(f"{report.data}: {', '.join(columns)}", stderr)
-    agreement = f"{report.accuracy:.1%} of {report.num_texts:,} labels are what a model of the other texts answers"
+    agreement = f"{report.accuracy:.1%} of the labels of {report.num_texts:,} texts are what a model of the others answers"
     print_line(f"{report.data}: {agreement}; contradicted: {report.num_contradicted:,}", stderr)
     for one in report.label_issues:
         place = printable(one.file, 200) + (f":{one.line}" if one.line else "")

@@ -69,7 +69,9 @@ def test_label_issues_are_listed_with_their_places(tmp_path: Path, mha: Mha) -> 
     columns, agreement = result.stderr.splitlines()
     assert columns.startswith("lamps-1.csv and 1 more: text column what happened (longest texts, ")
     assert columns.endswith("), label column verdict (given)")
-    assert agreement.startswith("lamps-1.csv and 1 more: 95.0% of 40 labels are what a model of the other texts answers; contradicted: ")
+    assert agreement.startswith(
+        "lamps-1.csv and 1 more: 95.0% of the labels of 40 texts are what a model of the others answers; contradicted: "
+    )
     found = [line.split("\t") for line in result.lines]
     assert sorted(cells[:2] + cells[3:4] for cells in found) == [["lamps-1.csv:8", "good", "bad"], ["lamps-2.csv:3", "bad", "good"]]
     assert not has_control_characters(result.stdout.replace("\t", ""))
