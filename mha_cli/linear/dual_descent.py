@@ -23,7 +23,7 @@ Floats = npt.NDArray[np.float32]
 def dual_descent(
     features: StoredFeatures,
     signs_NU: npt.NDArray[np.int8],
-    c_N: Floats,
+    c: Floats,
     shift_F: Floats,
     scale_F: Floats,
     callbacks: Callbacks,
@@ -35,24 +35,24 @@ def dual_descent(
     Args:
         start_NU: margins that the weights add to, as of earlier weights from which few steps lead away; None for none.
         signs_NU: 1 where a text is of the unit's class, else -1.
-        c_N: inverse strength of the regularization for each text, C of scikit-learn times its weight.
+        c: inverse strength of the regularization for each text, (N,), or text and unit, (N, U): C of scikit-learn times the weight.
         what: name of the fit, for progress.
     """
     units = signs_NU.shape[1]
     weights_FU, moved_FU = (np.zeros((features.num_columns, units), np.float32) for _ in range(2))
     bias_U, moved_U = np.zeros(units, np.float32), np.zeros(units, np.float32)
     duals_NU = np.zeros(signs_NU.shape, np.float32)  # each with the sign of its text
-    softness_N = 0.5 / c_N
+    softness = 0.5 / c
     wanted_NU = signs_NU if start_NU is None else signs_NU - start_NU
     rng = np.random.default_rng(0)
     for number in range(1, PASSES + 1):
-        order = rng.permutation(len(c_N)).tolist()
+        order = rng.permutation(len(c)).tolist()
         for done, row in enumerate(counted_down(order, f"{what}, pass {number} of {PASSES}, text", callbacks)):
             columns_f, values_f = features.row(row)
             x_f = (values_f - shift_F[columns_f]) * scale_F[columns_f]
             weights_fU, sign_U, dual_U = weights_FU[columns_f], signs_NU[row], duals_NU[row]
-            slack_U = wanted_NU[row] - x_f @ weights_fU - bias_U - softness_N[row] * dual_U
-            step_U = sign_U * np.maximum(sign_U * (dual_U + slack_U / (x_f @ x_f + 1.0 + softness_N[row])), 0.0) - dual_U
+            slack_U = wanted_NU[row] - x_f @ weights_fU - bias_U - softness[row] * dual_U
+            step_U = sign_U * np.maximum(sign_U * (dual_U + slack_U / (x_f @ x_f + 1.0 + softness[row])), 0.0) - dual_U
             duals_NU[row] += step_U
             step_fU = x_f[:, None] * step_U
             weights_FU[columns_f] = weights_fU + step_fU

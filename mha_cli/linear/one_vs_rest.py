@@ -122,7 +122,8 @@ def fit_one_vs_rest(
         solver = LinearSVC(C=regularization.c, dual=regularization.c <= LARGEST_DUAL_C, tol=TOLERANCE, random_state=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # what a thousand passes leave does not generalize
-            model = solver.fit(read, is_class, examples.weights)
+            weights = examples.weights * _label_weights(is_class, examples.repeats) if are_several(labels) else examples.weights
+            model = solver.fit(read, is_class, weights)
         weights_F, direction_D = np.split(model.coef_[0], [len(occurring)])
         return weights_F * scale_F / rms, direction_D / spread, float(model.intercept_[0])
 
@@ -167,8 +168,10 @@ def _fit_stored(
     signs_NU = np.where(one_hot(labels, num_classes)[:, -examples.units :], 1, -1).astype(np.int8)
     earlier = examples.earlier
     start_NU = None if earlier is None else earlier.logits(features) / regularization.scale
-    c_N = regularization.c * examples.weights
-    weights_FU, bias_U = dual_descent(features, signs_NU, c_N, shift_F, scale_F, callbacks, what, start_NU)
+    c = regularization.c * examples.weights
+    if are_several(labels):
+        c = c[:, None] * _label_weights(labels, examples.repeats)
+    weights_FU, bias_U = dual_descent(features, signs_NU, c, shift_F, scale_F, callbacks, what, start_NU)
     weights_FU *= regularization.scale * scale_F[:, None]
     table, direction_DU = np.split(weights_FU, [buckets])
     if embeddings is not None:
@@ -206,6 +209,12 @@ def feature_weights(features: Any, labels: Labels, num_classes: int, repeats: Fl
     )
     total = len(labels) if repeats is None else float(repeats.sum(dtype=np.float64))
     return _weights_by_counts(counts(features, repeats), within, total, num_classes)
+
+
+def _label_weights(labels: npt.NDArray[np.bool_], repeats: Floats | None) -> Floats:
+    """Weight of each text's loss for labels, (N, C) or one, (N,): the root of what would give the texts with and without one the same."""
+    shares = np.clip(np.average(labels, axis=0, weights=repeats), 1e-9, 1 - 1e-9)
+    return np.sqrt(np.where(labels, 0.5 / shares, 0.5 / (1 - shares)), dtype=np.float32)
 
 
 def _share(is_class: npt.NDArray[np.bool_], repeats: Floats | None) -> float:

@@ -15,7 +15,7 @@ from mha_cli.data.targets import Labels
 
 Average = Literal["macro", "micro"]
 
-COMMON_TEXTS = {"macro": 10, "micro": 100}
+COMMON_TEXTS = {"macro": 5, "micro": 50}
 """Texts of a label from which its own threshold counts as much as the common one, by the F1 wanted (`docs/experiments.md`)."""
 
 NEAREST = 1e-4  # of a threshold to 0 and 1
@@ -31,19 +31,20 @@ def f1_thresholds(probabilities: Floats, labels: Labels, weights: Floats | None 
     Its logit is a mean of two: that with the best F1 of the label, and that with the best F1 of all decisions, which counts more for a
     label with few texts, and for micro F1.
     """
+    rights = 0.5 * (labels + probabilities)  # expected to be right: a label of few texts came out as it did by chance as well
     of_texts = np.ones(len(labels), np.float32) if weights is None else weights
-    of_labels = zip(probabilities.T, labels.T, strict=True)
-    all_together = probabilities.ravel(), labels.ravel(), np.repeat(of_texts, labels.shape[1])
+    of_labels = zip(probabilities.T, rights.T, strict=True)
+    all_together = probabilities.ravel(), rights.ravel(), np.repeat(of_texts, labels.shape[1])
     found = [_best_threshold(*all_together), *(_best_threshold(*of_label, of_texts) for of_label in of_labels)]
     common, *own = logit(np.clip(found, NEAREST, 1 - NEAREST))
     num_texts, common_texts = of_texts @ labels, COMMON_TEXTS[average]
     return np.asarray(expit((num_texts * own + common_texts * common) / (num_texts + common_texts)), np.float32)
 
 
-def _best_threshold(probabilities: Floats, labels: npt.NDArray[np.bool_], weights: Floats) -> float:
+def _best_threshold(probabilities: Floats, rights: Floats, weights: Floats) -> float:
     """In the middle between the last answer and the next, if as many are answers as give the best F1."""
     order = np.argsort(-probabilities, kind="stable")
     ranked, weights = probabilities[order], weights[order].astype(np.float64)
-    num_right, num_answers = np.cumsum(weights * labels[order]), np.cumsum(weights)
+    num_right, num_answers = np.cumsum(weights * rights[order]), np.cumsum(weights)
     best = int((num_right / (num_answers + num_right[-1])).argmax())
     return float(ranked[best : best + 2].mean())

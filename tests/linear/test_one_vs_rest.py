@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pytest
 from scipy.sparse import csr_matrix
 from sklearn.svm import LinearSVC
+from sklearn.utils.class_weight import compute_sample_weight
 
 from mha_cli.linear import dual_descent, one_vs_rest
 from mha_cli.linear.features import NgramEmbeddings
@@ -153,15 +154,19 @@ def test_texts_without_a_feature_teach_nothing() -> None:
     assert not (model.table.any() or model.bias.any())
 
 
-def test_of_several_labels_each_has_the_model_of_its_own_two_classes() -> None:
+def test_of_several_labels_each_has_the_model_of_its_own_two_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(one_vs_rest, "TOLERANCE", 1e-8)
     features, classes = random_features(3)
     labels = np.stack([classes == 0, classes != 1, classes == 2], axis=1)
     fitted = fit(features, labels, 3)
     weights = feature_weights(csr_matrix(features), labels, 3)
+    weighed = features * np.nan_to_num(weights)  # one bucket never occurs
+    weighed /= np.sqrt(np.square(weighed).sum() / NUM_TEXTS)
     assert fitted.table.shape == (BUCKETS, 3)
     for label, is_label in enumerate(labels.T):
-        logits = fitted.logits(features)[:, label]
-        assert logits[is_label].mean() > logits[~is_label].mean() + 1
+        root = np.sqrt(compute_sample_weight("balanced", is_label))
+        own = LinearSVC(C=REGULARIZATION.c, tol=1e-8, max_iter=100_000, random_state=1).fit(weighed, is_label, root)
+        np.testing.assert_allclose(fitted.logits(features)[:, label], REGULARIZATION.scale * own.decision_function(weighed), atol=1e-3)
     # The feature weights are those of one class per text, but for the two labels that a text may have at once.
     squares = [is_label.mean() * np.square(log_odds_ratios(*counted(features, is_label), is_label.mean(), 3)) for is_label in labels.T]
     frequencies = np.log((1 + NUM_TEXTS) / (1 + (features != 0).sum(axis=0))) + 1
