@@ -15,7 +15,8 @@ import numpy.typing as npt
 from mha_cli.linear.stored_features import StoredFeatures
 from mha_cli.system.callbacks import Callbacks, counted_down
 
-PASSES = 3  # over the texts
+PASSES = 3  # over the texts; twice as many over few texts, unless they add to an earlier model
+FEW_TEXTS = 50_000
 
 Floats = npt.NDArray[np.float32]
 
@@ -45,9 +46,10 @@ def dual_descent(
     softness = 0.5 / c
     wanted_NU = signs_NU if start_NU is None else signs_NU - start_NU
     rng = np.random.default_rng(0)
-    for number in range(1, PASSES + 1):
+    passes = 2 * PASSES if start_NU is None and len(c) < FEW_TEXTS else PASSES
+    for number in range(1, passes + 1):
         order = rng.permutation(len(c)).tolist()
-        for done, row in enumerate(counted_down(order, f"{what}, pass {number} of {PASSES}, text", callbacks)):
+        for done, row in enumerate(counted_down(order, f"{what}, pass {number} of {passes}, text", callbacks)):
             columns_f, values_f = features.row(row)
             x_f = (values_f - shift_F[columns_f]) * scale_F[columns_f]
             weights_fU, sign_U, dual_U = weights_FU[columns_f], signs_NU[row], duals_NU[row]
@@ -57,7 +59,7 @@ def dual_descent(
             step_fU = x_f[:, None] * step_U
             weights_FU[columns_f] = weights_fU + step_fU
             bias_U += step_U
-            if number == PASSES:  # the mean lacks a step in as many of the texts as came before it
+            if number == passes:  # the mean lacks a step in as many of the texts as came before it
                 before = np.float32(done / len(order))
                 moved_FU[columns_f] += before * step_fU
                 moved_U += before * step_U

@@ -6,9 +6,11 @@ for Support Vector Machines", section 2.1.
 Axes: N texts, R buckets, U units of the logits.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
-from mha_cli.data.targets import rarest_classes
+from mha_cli.data.targets import are_several, rarest_classes
 from mha_cli.linear.one_vs_rest import Examples, Regularization, fit_one_vs_rest
 from mha_cli.linear.stacking import fit_scale
 from mha_cli.system.callbacks import SILENT, Callbacks
@@ -16,6 +18,7 @@ from mha_cli.system.callbacks import SILENT, Callbacks
 CHOICE_FOLDS = 3  # folds of the texts; two are fitted on, and one is held out
 MOST_IN_FOLD = 3_000  # texts; of more, others are left out of the choice, since C fits all numbers of texts from here on
 CHOICE_TEXTS = CHOICE_FOLDS * MOST_IN_FOLD
+CHOICE_LABELS = 100  # of texts that may have more, others are left out of the choice
 ENOUGH = 1_000  # held-out texts that suffice; further folds are skipped
 STEP = 3.0  # between one C and the next
 MOST_STEPS = 2  # away from the usual C
@@ -24,6 +27,9 @@ USUAL_SCALE = 3.3  # mean scale over many data sets, the prior for few texts (`d
 
 def choose_regularization(examples: Examples, seed: int, callbacks: Callbacks = SILENT) -> Regularization:
     """The regularization with the least cross-entropy on texts that a linear model has not learnt from; ``seed`` deals out the folds."""
+    if are_several(examples.labels):
+        chosen = np.sort(np.random.default_rng(seed).permutation(examples.num_classes)[:CHOICE_LABELS])
+        examples = replace(examples, labels=examples.labels[:, chosen], num_classes=len(chosen))
     labels = examples.labels
     order = np.random.default_rng(seed).permutation(len(labels))
     folds = np.empty(len(labels), np.int64)

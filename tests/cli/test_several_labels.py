@@ -73,6 +73,7 @@ def lines_of(result: Result) -> list[Any]:
 def test_the_data_make_the_run_one_of_several_labels(trained: Run) -> None:
     assert trained.result.code == 0, trained.result.stderr
     assert "visits.csv: several labels per text, 1.2 on average" in trained.result.stderr
+    assert " MB for each of 3 labels" in trained.result.stderr
     assert "task: multi-label" in (trained.cwd / "runs/visits/config.yaml").read_text()
 
 

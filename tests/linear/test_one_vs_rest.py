@@ -106,7 +106,7 @@ def test_scores_are_those_of_another_solver(num_classes: int, weighted: bool, em
 @pytest.mark.parametrize("num_classes", [2, 3])
 def test_features_on_disk_give_the_same_model(num_classes: int, weighted: bool, embedded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(one_vs_rest, "TOLERANCE", 1e-8)
-    monkeypatch.setattr(dual_descent, "PASSES", 300)
+    monkeypatch.setattr(dual_descent, "PASSES", 150)
     features, labels = random_features(num_classes)
     rng = np.random.default_rng(1)
     weights = rng.uniform(0.2, 3, NUM_TEXTS).astype(np.float32) if weighted else np.ones(NUM_TEXTS, np.float32)
@@ -179,7 +179,7 @@ def counted(features: Floats, is_label: npt.NDArray[np.bool_]) -> tuple[npt.NDAr
 
 def test_of_several_labels_features_on_disk_give_the_same_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(one_vs_rest, "TOLERANCE", 1e-8)
-    monkeypatch.setattr(dual_descent, "PASSES", 300)
+    monkeypatch.setattr(dual_descent, "PASSES", 150)
     features, classes = random_features(3)
     labels = np.stack([classes == 0, classes != 1], axis=1)
     weights = np.ones(NUM_TEXTS, np.float32)
@@ -193,7 +193,7 @@ def test_of_several_labels_features_on_disk_give_the_same_model(monkeypatch: pyt
 @pytest.mark.parametrize("num_classes", [2, 3])
 def test_a_text_of_weight_two_is_the_text_twice(num_classes: int, on_disk: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(one_vs_rest, "TOLERANCE", 1e-9)
-    monkeypatch.setattr(dual_descent, "PASSES", 100)
+    monkeypatch.setattr(dual_descent, "PASSES", 50)
     features, labels = random_features(num_classes)
     rng = np.random.default_rng(1)
     times = rng.integers(1, 4, NUM_TEXTS)

@@ -11,6 +11,7 @@ from scipy.special import log_softmax
 from sklearn.svm import LinearSVC
 
 from mha_cli.linear import one_vs_rest, regularization
+from mha_cli.linear import regularization as module
 from mha_cli.linear.one_vs_rest import Examples, Regularization, feature_weights
 from mha_cli.linear.regularization import CHOICE_FOLDS, STEP, USUAL_SCALE, choose_regularization, usual_c
 from mha_cli.linear.stacking import SCALE_SPREAD
@@ -95,3 +96,13 @@ def test_a_handful_of_texts_has_a_regularization_near_the_usual_one(labels: list
     found = choose(np.eye(len(labels), 7, dtype=np.float32), np.array(labels, np.int32), max(2, *labels) + 1)
     assert usual_c(len(labels)) / 10 < found.c < usual_c(len(labels)) * 10
     assert USUAL_SCALE / 5 < found.scale < USUAL_SCALE * 5
+
+
+def test_some_of_many_labels_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    features, classes = texts_of(150, 3, 0.3)
+    labels = classes[:, None] == np.arange(3)
+    monkeypatch.setattr(module, "CHOICE_LABELS", 2)
+    found = choose(features, labels, 3)
+    assert found in [choose(features, labels[:, pair], 2) for pair in ([0, 1], [0, 2], [1, 2])]
+    monkeypatch.undo()
+    assert found != choose(features, labels, 3)
