@@ -69,10 +69,8 @@ def linear_logits(config: Config, data: PreparedData, texts: EncodedTexts, fitte
     layer.build((None, *config.text.token_shape))
     layer.set_weights([fitted.table] if fitted.context_weights is None else [fitted.table, fitted.context_weights])
     memory_estimate = MemoryEstimate(config.model, num_classes, linear=config.linear, characters=config.text.subword_characters)
-    return (
-        predict_outputs(compile_forward(layer, config.text.token_shape), memory_estimate, dataclasses.replace(texts, pieces=None), units)
-        + fitted.bias
-    )
+    words = dataclasses.replace(texts, pieces=None)
+    return predict_outputs(compile_forward(layer, config.text.token_shape), memory_estimate, words, units) + fitted.bias
 
 
 class _Fit:
