@@ -1,11 +1,12 @@
 """One GPU: our attention beside Keras's and torch's own, and a training step of two encoders beside torch.
 
     KERAS_BACKEND=jax python benchmarks/gpu.py                # two minutes
-    KERAS_BACKEND=torch python benchmarks/gpu.py              # two minutes
+    KERAS_BACKEND=torch python benchmarks/gpu.py              # four minutes
     KERAS_BACKEND=torch python benchmarks/gpu.py --tokens 64  # to see that it runs, also without a GPU
 
-Self-attention with 8 heads of 64 in bfloat16; each time is the best of several. JAX compiles. torch does not; a row "captured" has the
-same as a CUDA graph, without the time that Python takes to ask for it. Keras takes its fastest way, which is a kernel without a mask.
+Self-attention with 8 heads of 64 in bfloat16; each time is the best of several. JAX compiles. torch does so in the rows "compiled"
+(torch.compile); "captured" has these as CUDA graphs, without the time that Python takes to ask for them. Keras takes its fastest way,
+which is a kernel without a mask.
 """
 
 import itertools
@@ -135,6 +136,7 @@ def attention_rows(tokens: int) -> Iterator[str]:
             for name, implementation in ours.items()
         }
         if keras.backend.backend() == "torch":
+            import torch
             import torch_modules
 
             layers["torch"] = torch_modules.Attention(WIDTH, HEADS, HEAD_WIDTH).to(x.device, x.dtype)
@@ -145,6 +147,9 @@ def attention_rows(tokens: int) -> Iterator[str]:
             forward, backward, memory = passes(layer, x, masks)
             yield f"| {case} | {milliseconds(forward):.3f} | {milliseconds(backward):.3f} | {memory():,.0f} |"
             if keras.backend.backend() == "torch":
+                torch.compiler.reset()
+                forward, backward, memory = passes(torch.compile(layer, fullgraph=True, dynamic=False), x, masks)
+                yield f"| {case}, compiled | {milliseconds(forward):.3f} | {milliseconds(backward):.3f} | {memory():,.0f} |"
                 yield f"| {case}, captured | {milliseconds(captured(forward)):.3f} | {milliseconds(captured(backward)):.3f} | |"
 
 

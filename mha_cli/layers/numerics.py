@@ -10,7 +10,7 @@ import keras
 import numpy as np
 from keras import ops
 
-LOWEST = np.finfo(np.float32).min  # the score of a key that a query may not look at
+LOWEST = float(np.finfo(np.float32).min)  # the score of a key that a query may not look at
 
 
 def dot_products(q_BHLK: Any, k_BHMK: Any) -> Any:

@@ -74,8 +74,11 @@ def check() -> None:
             [q, k, v],
             "causal",
         )
+    x = tensor(rng.normal(size=(BATCH, KEYS, 16)).astype("float32"))
     if on_gpu:
-        check_layer(tensor(rng.normal(size=(BATCH, KEYS, 16))), tensor(lengths), tensor(holes))
+        check_layer(x, tensor(lengths), tensor(holes))
+    if keras.backend.backend() == "torch":
+        check_compiled(x, tensor(holes))
 
 
 def check_layer(x: Any, lengths: Any, holes: Any) -> None:
@@ -88,6 +91,18 @@ def check_layer(x: Any, lengths: Any, holes: Any) -> None:
     for masks in ({}, {"value_mask": lengths}, {"mask": holes}, {"use_causal_mask": True}, {"use_causal_mask": True, "value_mask": holes}):
         auto, fused = (keras.ops.convert_to_numpy(keras.ops.cast(layer(x, **masks), "float32")) for layer in layers)
         np.testing.assert_allclose(auto, fused, atol=3e-2 * np.abs(fused).max(), err_msg=f"{list(masks)}")
+
+
+def check_compiled(x: Any, holes: Any) -> None:
+    """``torch.compile`` makes one graph of a layer, without a way back into Python, and numbers and gradients stay."""
+    import torch
+
+    layer = MultiHeadAttention(HEADS, WIDTH)
+    layer.build(x.shape)
+    compiled, upstream = torch.compile(layer, fullgraph=True, backend="aot_eager"), torch.ones_like(x)
+    pairs = (values_and_gradients(lambda x, call=call: call(x, x, key_mask=holes), [x], upstream) for call in (compiled, layer))
+    for found, expected in zip(*pairs, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 @pytest.mark.process
