@@ -9,15 +9,15 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.config.parameters import context_words, num_outputs
+from mha_cli.config.parameters import context_words
 from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import PreparedData
-from mha_cli.data.targets import are_several, one_hot
+from mha_cli.data.targets import one_hot
 from mha_cli.linear.composition import LinearModel, linear_of
 from mha_cli.linear.context_weights import learn_context_weights, weighted_logits
-from mha_cli.linear.features import Ngrams, embeddings_of_words, most_in_memory, ngrams_of, num_features, text_features
+from mha_cli.linear.features import Ngrams, embeddings_of_words, most_in_memory, ngrams_of, text_features
 from mha_cli.linear.ngram_embeddings import learn_ngram_embeddings
 from mha_cli.linear.one_vs_rest import FOLDS, Coefficients, Examples, Regularization, cross_fitted, fit_one_vs_rest
 from mha_cli.linear.regularization import CHOICE_TEXTS, choose_regularization
@@ -28,9 +28,6 @@ from mha_cli.model.outputs import compile_forward, predict_outputs
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import MemoryEstimate
-
-MOST_ONE_BY_ONE = 500_000_000
-"""Features times classes from which on the solver for all classes at once is quicker than the one for each; it reads stored features."""
 
 Floats = npt.NDArray[np.float32]
 
@@ -104,8 +101,7 @@ class _Fit:
             self.base = linear_of(data.base, num_classes, self.num_words)
         if self.base is not None:
             earlier = Coefficients(self.base.table, self.base.bias)
-        one_by_one = num_features(self.texts, self.linear) * num_outputs(num_classes, are_several(labels)) < MOST_ONE_BY_ONE
-        if in_memory and one_by_one and self.base is None:
+        if in_memory and self.base is None:
             features = text_features(self.texts, self.ngrams, self.linear, callbacks)
         else:
             features = store_features(self.texts, self.linear, embeddings, callbacks)

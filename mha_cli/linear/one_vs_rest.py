@@ -32,11 +32,12 @@ from mha_cli.config.parameters import num_outputs
 from mha_cli.data.targets import Labels, are_several, class_sizes, has_class, one_hot
 from mha_cli.linear.dual_descent import dual_descent
 from mha_cli.linear.features import NgramEmbeddings
-from mha_cli.linear.stored_features import StoredFeatures
+from mha_cli.linear.stored_features import StoredFeatures, stored
 from mha_cli.system.callbacks import SILENT, Callbacks, counted_down
 
 TOLERANCE = 1e-2  # tolerance of the solver; a smaller one changes only digits that do not generalize
 LARGEST_DUAL_C = 30.0  # beyond it, dual coordinate descent converges slowly, and texts are few: the primal solver is quick
+MOST_ONE_BY_ONE = 20_000  # features of a text times units, up to which a solver for each unit is quicker than one for all at once
 FOLDS = 5  # folds of the texts; each gets out-of-fold logits from a model of the others
 
 Floats = npt.NDArray[np.float32]
@@ -93,9 +94,13 @@ def fit_one_vs_rest(
 ) -> Coefficients:
     """Fit a linear model per class. A class with no text, or with all, gets the margin alone; without any feature all is zero.
 
-    One thread fits one class after another: threads would share the generator that orders the texts. ``what`` names the fit for progress.
+    One thread fits one class after another, or many classes at once: threads would share the generator that orders the texts. ``what``
+    names the fit for progress.
     """
-    features, labels, embeddings = examples.features, examples.labels, examples.embeddings
+    features, labels, embeddings, units = examples.features, examples.labels, examples.embeddings, examples.units
+    in_memory = not isinstance(features, StoredFeatures)
+    if in_memory and features.nnz * units > MOST_ONE_BY_ONE * len(labels) and regularization.c <= LARGEST_DUAL_C:
+        features = stored([features], embeddings)
     if isinstance(features, StoredFeatures):
         return _fit_stored(features, examples, regularization, callbacks, what)
     occurs = np.bincount(features.indices, minlength=features.shape[1]) > 0
@@ -127,7 +132,6 @@ def fit_one_vs_rest(
         weights_F, direction_D = np.split(model.coef_[0], [len(occurring)])
         return weights_F * scale_F / rms, direction_D / spread, float(model.intercept_[0])
 
-    units = examples.units
     table, bias = np.zeros((features.shape[1], units), np.float32), np.zeros(units, np.float32)
     for unit in counted_down(range(units), f"{what}, class", callbacks):
         weights_F, direction_D, shift = fit(1 if units == 1 else unit)

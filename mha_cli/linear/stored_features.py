@@ -5,7 +5,7 @@ Axes: N texts, E features of all texts, R buckets, D width of an embedding, U un
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,18 +58,21 @@ def store_features(
     texts: EncodedTexts, linear: LinearConfig, embeddings: NgramEmbeddings | None, callbacks: Callbacks = SILENT
 ) -> StoredFeatures:
     """The features of texts, found in parts."""
+    starts = counted_down(range(0, len(texts), CHUNK_TEXTS), "storing n-grams, part", callbacks)
+    parts = (texts.subset(np.arange(start, min(start + CHUNK_TEXTS, len(texts)))) for start in starts)
+    return stored((text_features(part, ngrams_of(part, linear), linear) for part in parts), embeddings)
+
+
+def stored(parts: Iterable[Any], embeddings: NgramEmbeddings | None) -> StoredFeatures:
+    """The features of parts of texts, each sparse, (n, R)."""
     store, counts = TokenStore(), []
-    for start in counted_down(range(0, len(texts), CHUNK_TEXTS), "storing n-grams, part", callbacks):
-        part = texts.subset(np.arange(start, min(start + CHUNK_TEXTS, len(texts))))
-        features = text_features(part, ngrams_of(part, linear), linear)
+    for features in parts:
         if embeddings is not None:
             found, columns = np.unique(features.indices, return_inverse=True)
-            sums = csr_matrix((features.data, columns, features.indptr), (len(part), len(found))) @ embeddings.of(found)
+            sums = csr_matrix((features.data, columns, features.indptr), (features.shape[0], len(found))) @ embeddings.of(found)
             rows, columns = np.indices(sums.shape)  # zeros as well, since the mean is not zero
             features = hstack([features, csr_matrix((sums.ravel(), (rows.ravel(), columns.ravel())), sums.shape)], format="csr")
         store.append(np.stack([features.indices, features.data.view(np.int32)], axis=1))
         counts.append(np.diff(features.indptr))
     stops = np.cumsum(np.concatenate(counts), dtype=np.int64)
-    return StoredFeatures(
-        store, np.concatenate([[0], stops[:-1]]), stops, linear.buckets + (embeddings.table.shape[1] if embeddings else 0)
-    )
+    return StoredFeatures(store, np.concatenate([[0], stops[:-1]]), stops, features.shape[1])

@@ -130,7 +130,7 @@ def test_many_classes_are_fitted_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(one_vs_rest, "TOLERANCE", 1e-8)
     texts, classes = random_texts(90, 2)
     one_by_one = fit(texts, classes, settings(1))
-    monkeypatch.setattr(module, "MOST_ONE_BY_ONE", 0)
+    monkeypatch.setattr(one_vs_rest, "MOST_ONE_BY_ONE", 0)
     monkeypatch.setattr(dual_descent, "PASSES", 100)
     np.testing.assert_allclose(fit(texts, classes, settings(1)).table, one_by_one.table, atol=0.1)
 
