@@ -16,12 +16,17 @@ def import_tensorflow() -> None:
     os.environ["KERAS_BACKEND"] = "tensorflow"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     home, os.environ["KERAS_HOME"] = os.environ.get("KERAS_HOME"), f"{os.devnull}/keras"
+    collects = gc.isenabled()
+    gc.disable()  # nothing of all that is imported is garbage; to look for it, here and at the end, takes two seconds
     with native_stderr_held_back():
         try:
             import keras  # noqa: F401
         finally:
             del os.environ["KERAS_HOME"]
             os.environ.update({} if home is None else {"KERAS_HOME": home})
+            gc.freeze()
+            if collects:
+                gc.enable()
         import tensorflow as tf
 
         tf.config.list_physical_devices()  # the device search logs too

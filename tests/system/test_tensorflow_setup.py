@@ -13,8 +13,9 @@ import pytest
 from mha_cli.system.tensorflow_setup import graphs_let_go, native_stderr_held_back
 
 PRINT_SETTINGS_AND_TRACE = """
-import mha_cli.report.contents, keras, os
+import mha_cli.report.contents, gc, keras, os
 from keras import config
+assert gc.isenabled() and gc.get_freeze_count() > 100_000  # what was imported is not looked through again
 print(keras.backend.backend(), config.floatx(), config.epsilon(), config.image_data_format(), os.environ.get("KERAS_HOME"))
 from mha_cli.model.outputs import compile_forward
 for _ in range(8):  # a shuffle test of many checkpoints
