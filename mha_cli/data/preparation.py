@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain, compress
 from pathlib import Path
@@ -64,6 +64,11 @@ class PreparedData:
         """The same with all labelled texts in ``train``."""
         train = join_texts(self.train, self.validation)
         return replace(self, train=train, targets=one_hot(train.labels, len(self.class_names)))
+
+    def starting_from(self, weights: Mapping[str, npt.NDArray[np.float32]]) -> PreparedData:
+        """The same with further weights, by variable path, in the pretrained encoder that the training starts from."""
+        assert self.pretrained
+        return replace(self, pretrained=replace(self.pretrained, weights={**self.pretrained.weights, **weights}))
 
 
 def prepare(

@@ -1,5 +1,8 @@
 """A pretrained encoder whose weights stay: its features are computed once, and a logistic regression learns from them.
 
+Fine-tuning starts from that last layer, made smaller. From one that knows nothing, the first steps would spoil the features (Kumar et al.
+2022, "Fine-Tuning can Distort Pretrained Features and Underperform Out-of-Distribution"); one that is sure of all texts teaches nothing.
+
 Axes: N texts, D model width, U units of the logits.
 """
 
@@ -29,6 +32,7 @@ from mha_cli.training.computed_once import computed_once
 
 STRENGTHS = (0.1, 1.0, 10.0)  # values of scikit-learn's C, of which the best out of fold is taken
 FOLDS = 3
+START = 0.3  # of the last layer, in the one that fine-tuning starts from
 
 Floats = npt.NDArray[np.float32]
 
@@ -75,6 +79,10 @@ class FrozenEncoder:
         """The same, its last layer fitted with the validation part as well."""
         self._kernel_DU, self._bias_U = self._fit(self.data.with_validation())
         return self
+
+    def start(self) -> dict[str, Floats]:
+        """The last layer that fine-tuning starts from, by variable path."""
+        return {"classifier/kernel": START * self._kernel_DU, "classifier/bias": START * self._bias_U}
 
     def weights(self) -> dict[str, Floats]:
         """All weights by variable path."""

@@ -83,6 +83,8 @@ def _train(config: Config, output: RunDirectory, callbacks: Callbacks, data: Pre
         keep_config(output, config)
         (output / STATE).parent.mkdir(exist_ok=True)
 
+    if data.pretrained and not (config.is_frozen or data.base):
+        data = data.starting_from(distribution.from_chief(lambda: FrozenEncoder(config, data, output / FEATURES, callbacks).start()))
     to_learn, linear, refitted, out_of_fold = fit_before_encoder(config, data, output / ANSWERS, callbacks, distribution)
     validation = Validation(config, data, linear, refitted, out_of_fold)
     callbacks.log("building the model")

@@ -76,11 +76,14 @@ def test_weights_in_half_precision_are_opened_by_keras(trained: Path) -> None:
     np.testing.assert_allclose(theirs, forward_of(checkpoint)(inputs)[:, 1:], atol=1e-5)
 
 
-def test_an_encoder_of_few_texts_learns_from_the_validation_part_in_the_end(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_encoder_of_few_texts_starts_from_the_regression_and_learns_from_the_validation_part_in_the_end(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(trained)
     found = read_checkpoint(Path("tuned", "checkpoint.keras")).weights
-    data = prepare(load_config(Path("tuned", "config.yaml")))
-    for texts, is_same in ((data.with_validation(), True), (data, False)):
+    unaware = prepare(load_config(Path("tuned", "config.yaml")))
+    data = unaware.starting_from(FrozenEncoder(unaware.config, unaware, tmp_path / "features").start())
+    for texts, is_same in ((data.with_validation(), True), (data, False), (unaware.with_validation(), False)):
         trainer = Trainer(data.config, texts)
         for epoch in (1, 2):
             run_epoch(trainer, epoch)
