@@ -75,10 +75,12 @@ def rules(facts: Facts, named: dict[str, Any]) -> dict[str, dict[str, Any]]:
     is_weighed = facts.median_length > LONG_TEXT and model.get("positions") != "none"
     has_unlabelled = data.get("unlabelled") or data.get("unlabelled_split")  # the linear model would label them, for every epoch
     reads_made = named.get("training", {}).get("teacher") not in (None, "linear")
-    least, most, texts_in_all = (3, 20, 20_000) if pretrained else (2, 5 if reads_made else 10, 100_000)
     is_multi_label = named.get("task") == "multi-label"
     teaches = facts.num_texts >= TAUGHT_TEXTS * facts.num_classes and not (pretrained or is_multi_label)
     stands_alone = named.get("training", {}).get("keep_linear") is False
+    is_taught = has_linear and teaches and not (has_unlabelled or reads_made)
+    most = max(5, min(10, round(50_000 / facts.num_texts))) if is_taught else 5 if reads_made else 10
+    least, most, texts_in_all = (3, 20, 20_000) if pretrained else (2, most, 100_000)
     has_vectors = model.get("vectors") is not None
     most_rows = MOST_LINEAR_WEIGHTS // num_outputs(facts.num_classes, is_multi_label)
     decided = {
@@ -105,7 +107,7 @@ def rules(facts: Facts, named: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "training": {
             "epochs": max(1, round(facts.new_share**2 * max(least, min(most, round(texts_in_all / facts.num_texts))))),
             "batch_size": 32 if facts.num_texts >= 1_000 else 8,
-            "teacher": "linear" if has_linear and (stands_alone or (teaches and not has_unlabelled)) else None,
+            "teacher": "linear" if is_taught or (has_linear and stands_alone) else None,
         },
     }
     if pretrained:

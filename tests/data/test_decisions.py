@@ -60,6 +60,15 @@ def test_a_model_that_knows_most_texts_trains_for_fewer_epochs(new_share: float,
     assert decide(TEXTS, replace(facts(3_000, 6, 10, 20), new_share=new_share)).training.epochs == epochs
 
 
+@pytest.mark.parametrize(
+    ("num_texts", "classes", "named", "epochs"),
+    [(5_000, 2, [], 10), (8_000, 2, [], 6), (20_000, 4, [], 5), (25_000, 4, [], 4), (8_000, 9, [], 10), (8_000, 2, ["linear=null"], 10)],
+)
+def test_an_encoder_that_is_taught_trains_for_fewer_epochs(num_texts: int, classes: int, named: list[str], epochs: int) -> None:
+    config = load_config(RECIPES / "text.yaml", ["data.train=texts.csv", *named])
+    assert decide(config, facts(num_texts, classes, 10, 20)).training.epochs == epochs
+
+
 def test_words_of_a_model_are_kept_beside_new_ones() -> None:
     assert decide(TEXTS, replace(facts(3_000, 6, 10, 20, words=70_000), known_words=29_998)).text.vocabulary_size == 59_998
 
