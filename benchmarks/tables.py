@@ -101,7 +101,7 @@ def texts(records: Sequence[Record], ours: str = "mha text") -> Table:
 
 
 def few_labels(records: Sequence[Record]) -> Table:
-    """One row per system: mean and spread of its accuracy over draws, for every number of labels and set, and the mean of these."""
+    """One row per system, the most accurate and incomplete ones last: mean and spread over draws for every column, and their mean."""
     found: dict[str, dict[tuple[int, str], list[float]]] = {}
     for one in records:
         settings = one["settings"]
@@ -109,7 +109,7 @@ def few_labels(records: Sequence[Record]) -> Table:
         found.setdefault(settings["system"], {}).setdefault(column, []).append(100 * one["figures"]["accuracy"])
     columns = sorted({column for cells in found.values() for column in cells})
     rows = []
-    for system, cells in found.items():
+    for system, cells in sorted(found.items(), key=lambda row: (len(row[1]) < len(columns), mean(map(mean, row[1].values())))):
         over_all = f"{mean(map(mean, cells.values())):.2f} %" if len(cells) == len(columns) else NOTHING
         rows.append((system, *(_mean_and_spread(cells[column]) if column in cells else NOTHING for column in columns), over_all))
     title = "Test accuracy with few labels, mean ± standard deviation over draws of the texts to learn from"

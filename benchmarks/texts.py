@@ -22,7 +22,7 @@ import harness
 import numpy as np
 import plots
 import tables
-from file_peers import PEERS, compared, read_csv
+from file_peers import compared, read_csv
 from paired import compared_sets
 
 OURS = "mha"
@@ -35,10 +35,13 @@ SYSTEMS = {
     "fasttext-25": "fastText, 25 epochs",
     "frozen": "MiniLM frozen, logistic regression",
     "fine-tuned": "MiniLM fine-tuned, torch",
+    "setfit": "SetFit on MiniLM",
+    "model2vec": "model2vec of MiniLM",
 }
-"""Names on the command line of `file_peers.py`, and in tables; the family of a peer stands before the comma."""
+"""Names on the command line of `file_peers.py` or `sentence_peers.py`, and in tables; the family of a peer stands before the comma."""
 
-ENCODERS = ("frozen", "fine-tuned")  # peers that read the encoder in the folder that the environment names (``MHA_MINILM``)
+SENTENCE_PEERS = ("setfit", "model2vec")  # peers of `sentence_peers.py`
+ENCODERS = ("frozen", "fine-tuned", *SENTENCE_PEERS)  # peers that read a folder that the environment names (``MHA_MINILM``)
 ONCE = ("svm-words", "svm-characters", "svm-both", "tfidf", "nbsvm", "frozen")
 """Peers that run once: their result does not depend on chance."""
 
@@ -84,12 +87,13 @@ def sources(system: str | Path) -> list[Path]:
     """The files on which the result of a peer or of a recipe depends, besides the texts."""
     if isinstance(system, Path):
         return [system, *sorted((harness.ROOT / "mha_cli").rglob("*.py"))]
-    return [Path(__file__).with_name(f"{name}.py") for name in ("file_peers", "text_peers", "encoder_peers")]
+    own = "sentence_peers" if system in SENTENCE_PEERS else "encoder_peers"
+    return [Path(__file__).with_name(f"{name}.py") for name in ("file_peers", "text_peers", own)]
 
 
 def score_peer(peer: str, train: Path, test: Path, seed: int) -> dict[str, Any]:
     """Figures of a peer, trained and scored in a process of its own."""
-    script = Path(__file__).with_name("file_peers.py")
+    script = Path(__file__).with_name("sentence_peers.py" if peer in SENTENCE_PEERS else "file_peers.py")
     done = harness.run_command(harness.script_command(script, peer, str(train), str(test), "--seed", str(seed)))
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -129,8 +133,8 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", metavar="NAME", help="all in the folder by default")
     part = "what is scored: a fifth held out of each training file (held-out), or the test files"
     parser.add_argument("--part", choices=RESULTS, default="held-out", help=part)
-    usual = [*(peer for peer in PEERS if peer not in ENCODERS), OURS]
-    parser.add_argument("--systems", nargs="+", choices=[*PEERS, OURS], default=usual, help="all without an encoder by default")
+    usual = [*(peer for peer in SYSTEMS if peer not in ENCODERS), OURS]
+    parser.add_argument("--systems", nargs="+", choices=[*SYSTEMS, OURS], default=usual, help="all without an encoder by default")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="seeds of every system that depends on chance (0 1 2)")
     parser.add_argument("--per-class", type=int, nargs="+", default=[8, 50], metavar="N", help="texts per class of --part few (8 50)")
     recipes = [harness.ROOT / "configs" / "text.yaml"]
