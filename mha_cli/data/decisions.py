@@ -79,8 +79,9 @@ def rules(facts: Facts, named: dict[str, Any]) -> dict[str, dict[str, Any]]:
     teaches = facts.num_texts >= TAUGHT_TEXTS * facts.num_classes and not (pretrained or is_multi_label)
     stands_alone = named.get("training", {}).get("keep_linear") is False
     is_taught = has_linear and teaches and not (has_unlabelled or reads_made)
-    most = max(5, min(10, round(50_000 / facts.num_texts))) if is_taught else 5 if reads_made else 10
-    least, most, texts_in_all = (3, 20, 20_000) if pretrained else (2, most, 100_000)
+    least, most, texts_in_all = (3, 20, 20_000) if pretrained else (2, 5 if reads_made else 10, 100_000)
+    if is_taught:
+        most = max(5, min(most, round(50_000 / facts.num_texts)))
     has_vectors = model.get("vectors") is not None
     most_rows = MOST_LINEAR_WEIGHTS // num_outputs(facts.num_classes, is_multi_label)
     decided = {
