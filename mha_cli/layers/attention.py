@@ -79,20 +79,19 @@ def project_heads(x_BLD: Any, kernel_DHK: Any, bias_HK: Any = None) -> Any:
     """All heads in one product: x W_i + b_i for every head i, (B, H, L, K)."""
     width, heads, head_width = kernel_DHK.shape
     batch, length = ops.shape(x_BLD)[:2]
-    projected = ops.matmul(x_BLD, ops.reshape(kernel_DHK, (width, heads * head_width)))
-    projected_BLHK = ops.reshape(projected, (batch, length, heads, head_width))
+    projected = ops.matmul(ops.reshape(x_BLD, (batch * length, width)), ops.reshape(kernel_DHK, (width, heads * head_width)))
     if bias_HK is not None:
-        projected_BLHK = projected_BLHK + bias_HK
-    return ops.transpose(projected_BLHK, (0, 2, 1, 3))
+        projected = projected + ops.reshape(bias_HK, (heads * head_width,))
+    return ops.transpose(ops.reshape(projected, (batch, length, heads, head_width)), (0, 2, 1, 3))
 
 
 def merge_heads(mixed_BHLV: Any, kernel_HVO: Any, bias_O: Any = None) -> Any:
     """Concat(head_1, …, head_H) W^O + b^O, (B, L, O)."""
     heads, head_width, output_width = kernel_HVO.shape
     batch, _, length, _ = ops.shape(mixed_BHLV)
-    concatenated = ops.reshape(ops.transpose(mixed_BHLV, (0, 2, 1, 3)), (batch, length, heads * head_width))
-    output_BLO = ops.matmul(concatenated, ops.reshape(kernel_HVO, (heads * head_width, output_width)))
-    return output_BLO if bias_O is None else output_BLO + bias_O
+    concatenated = ops.reshape(ops.transpose(mixed_BHLV, (0, 2, 1, 3)), (batch * length, heads * head_width))
+    output = ops.matmul(concatenated, ops.reshape(kernel_HVO, (heads * head_width, output_width)))
+    return ops.reshape(output if bias_O is None else output + bias_O, (batch, length, output_width))
 
 
 @keras.saving.register_keras_serializable(package="mha")
