@@ -6,17 +6,16 @@ Axes: N texts, K distinct rows of them, D draws, C classes, M models.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from mha_cli.arrays import Array, Bools, Float64s, Int64s
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.intervals import bootstrap, interval, sign_test, wilson_interval
 from mha_cli.data.scored_texts import LabelledTexts
 from mha_cli.data.targets import Labels, are_several
 from mha_cli.errors import MhaError
-from mha_cli.runtime.metrics import Ids, answers_among, class_counts, equal, f1_scores, mean_loss_and_accuracy
+from mha_cli.runtime.metrics import answers_among, class_counts, equal, f1_scores, mean_loss_and_accuracy
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.system.callbacks import SILENT, Callbacks
 
@@ -113,7 +112,7 @@ def differences(scores: Sequence[ModelScore], labels: Labels, answers: Sequence[
     ]
 
 
-def exact_matches_and_f1(num_models: int, rows: npt.NDArray[np.bool_], drawn: Ids) -> npt.NDArray[np.float64]:
+def exact_matches_and_f1(num_models: int, rows: Bools, drawn: Int64s) -> Float64s:
     """``accuracies_and_f1`` where texts may have several labels, from labels and answers, (K, (1 + M) C)."""
     labels, *answers = np.split(rows, 1 + num_models, axis=1)
     figures = []
@@ -124,12 +123,12 @@ def exact_matches_and_f1(num_models: int, rows: npt.NDArray[np.bool_], drawn: Id
     return np.array(figures).transpose(2, 0, 1)
 
 
-def accuracies_and_f1(rows: Ids, drawn: Ids) -> npt.NDArray[np.float64]:
+def accuracies_and_f1(rows: Int64s, drawn: Int64s) -> Float64s:
     """Accuracy and macro F1 in every draw, (D, M, 2), from label and answers, (K, 1 + M), and how often each row is drawn, (D, K)."""
     classes, ids = np.unique(rows, return_inverse=True)  # others would take memory
     labels, *answers = ids.reshape(rows.shape).T
 
-    def by_class(ids: Ids, counted: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def by_class(ids: Int64s, counted: Array) -> Array:
         cells = ids[:, None] * len(drawn) + np.arange(len(drawn))
         sums = np.bincount(cells.ravel(), (counted[:, None] * drawn.T).ravel(), len(classes) * len(drawn))
         return sums.reshape(len(classes), len(drawn))

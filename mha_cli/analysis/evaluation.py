@@ -14,12 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.analysis.thresholds import Measure, ThresholdScore, find_thresholds, score_thresholds
+from mha_cli.arrays import Bools, Floats, Int64s
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.class_weights import never_answered
 from mha_cli.data.intervals import wilson_interval
 from mha_cli.data.scored_texts import LabelledTexts
 from mha_cli.data.targets import Labels
-from mha_cli.runtime.metrics import Floats, calibration_error, class_counts, f1_scores, mean_loss_and_accuracy, shares
+from mha_cli.runtime.metrics import calibration_error, class_counts, f1_scores, mean_loss_and_accuracy, shares
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.working_memory import refuse_confusion_matrix
@@ -167,7 +168,7 @@ def area_under_roc(probabilities: Floats, labels: Labels) -> float | None:
     return float(np.mean([_area(probabilities[:, one], labels == one) for one in classes]))
 
 
-def _area(scores: Floats, positive: npt.NDArray[np.bool_]) -> float:
+def _area(scores: Floats, positive: Bools) -> float:
     """Share of the pairs of a positive and another text in which the positive one scores higher; equal scores count half.
 
     Source: Hanley and McNeil 1982, "The Meaning and Use of the Area under a Receiver Operating Characteristic (ROC) Curve".
@@ -178,7 +179,7 @@ def _area(scores: Floats, positive: npt.NDArray[np.bool_]) -> float:
     return float((ranks[positive].sum() - number * (number + 1) / 2) / (number * (len(scores) - number)))
 
 
-def accuracy_by(values: npt.ArrayLike, bounds: Sequence[float], correct: npt.NDArray[np.bool_]) -> list[Range]:
+def accuracy_by(values: npt.ArrayLike, bounds: Sequence[float], correct: Bools) -> list[Range]:
     """The accuracy of texts by a number between 0 and the last bound."""
     ranges = np.minimum(np.searchsorted(bounds, values, side="left"), len(bounds) - 1)
     numbers, right = (np.bincount(ranges, weights, minlength=len(bounds)) for weights in (None, correct))
@@ -196,7 +197,7 @@ def class_scores(predicted: Labels, labels: Labels, class_names: tuple[str, ...]
     return [ClassScore(*row) for row in zip(class_names, *defined, sizes.tolist(), strict=True)]
 
 
-def most_frequent_confusions(confusion: npt.NDArray[np.int64], class_names: tuple[str, ...]) -> list[Confusion]:
+def most_frequent_confusions(confusion: Int64s, class_names: tuple[str, ...]) -> list[Confusion]:
     """The pairs of classes of most texts, the most frequent first; of equally frequent ones those of the rarer class."""
     sizes, counts = confusion.sum(axis=1), confusion * (1 - np.eye(len(confusion), dtype=int))
     rows, columns = np.nonzero(counts)

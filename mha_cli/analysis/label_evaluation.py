@@ -6,13 +6,13 @@ Axes: N texts, C labels.
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from sklearn import metrics
 
 from mha_cli.analysis.evaluation import ClassScore, class_scores
 from mha_cli.analysis.thresholds import Measure, find_thresholds
+from mha_cli.arrays import Float64s, Floats, Int64s
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.data.intervals import Counts, Floats, bootstrap, interval, wilson_interval
+from mha_cli.data.intervals import bootstrap, interval, wilson_interval
 from mha_cli.data.scored_texts import LabelledTexts
 from mha_cli.runtime.metrics import answers_among, mean_loss_and_accuracy
 
@@ -52,7 +52,7 @@ class LabelEvaluation:
 def evaluate_labels(
     checkpoint: Checkpoint,
     labelled: LabelledTexts,
-    answers: tuple[npt.NDArray[np.float32], float],
+    answers: tuple[Floats, float],
     target: tuple[Measure, float] | None = None,
 ) -> LabelEvaluation:
     """``evaluate`` for a checkpoint that gives several labels per text; without a target, its own thresholds are scored."""
@@ -94,7 +94,7 @@ def evaluate_labels(
     )
 
 
-def _micro_f1(kinds: Floats, drawn: Counts) -> Floats:
+def _micro_f1(kinds: Float64s, drawn: Int64s) -> Float64s:
     """Micro F1 of every draw, (D,), from how often each kind of text was drawn: its right answers, and its labels and answers together."""
     num_right, num_given = (drawn @ kinds).T
     return np.asarray(2 * num_right / np.maximum(num_given, 1))

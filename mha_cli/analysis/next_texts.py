@@ -13,16 +13,14 @@ from itertools import chain
 from zlib import crc32
 
 import numpy as np
-import numpy.typing as npt
 
+from mha_cli.arrays import Floats
 from mha_cli.records.record import Record
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.stream import Answer
 
 CANDIDATES = 10  # candidates per text that is asked for
 BUCKETS = 1024  # features of a text's words, which are hashed
-
-Floats = npt.NDArray[np.float32]
 
 
 class NextTexts:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from mha_cli.arrays import Float64s
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
 from mha_cli.checkpoint.runs import refuse_used, run_directory
 from mha_cli.data.corpus import EncodedTexts
@@ -147,7 +147,7 @@ def shuffle_words(texts: EncodedTexts, rng: np.random.Generator) -> EncodedTexts
     return replace(shuffled, pieces=_shuffled(pieces, keys))
 
 
-def _shuffled(texts: EncodedTexts, keys: npt.NDArray[np.float64]) -> EncodedTexts:
+def _shuffled(texts: EncodedTexts, keys: Float64s) -> EncodedTexts:
     """The texts with the tokens of each in the order of their keys, (P,)."""
     order = np.lexsort((keys, np.repeat(np.arange(len(texts)), texts.lengths)))
     return replace(texts, tokens=texts.tokens[:][order])

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from mha_cli.arrays import Floats
 from mha_cli.checkpoint.archive import Archive, open_archive, require
 from mha_cli.checkpoint.hdf5 import read_arrays
 from mha_cli.checkpoint.quantization import dequantize, quantize, quantized_size
@@ -64,7 +64,7 @@ class Checkpoint:
     class_names: tuple[str, ...]  # names in the order of their ids
     vocabulary: Vocabulary
     metrics: Mapping[str, float]  # figures of the training, such as ``validation_accuracy`` in [0, 1]
-    weights: Mapping[str, npt.NDArray[np.float32]]  # float32 arrays by Keras variable path
+    weights: Mapping[str, Floats]  # float32 arrays by Keras variable path
     keras_config: str  # architecture as Keras serializes it; kept for Keras, never read by us; empty if it came in the small form
     thresholds: Mapping[str, float] = field(default_factory=dict)
     tokenizer: bytes | None = None  # bytes of a pretrained encoder's ``tokenizer.json``; None without one
@@ -87,7 +87,7 @@ class Checkpoint:
         return num_parameters(self.config, len(self.vocabulary), len(self.class_names))
 
     @property
-    def label_thresholds(self) -> npt.NDArray[np.float32]:
+    def label_thresholds(self) -> Floats:
         """The threshold of each class where a text may have several labels, (C,)."""
         return np.array([self.thresholds.get(name, 0.5) for name in self.class_names], np.float32)
 

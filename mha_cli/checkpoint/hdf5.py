@@ -20,7 +20,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+
+from mha_cli.arrays import Array
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 DATATYPES = {
@@ -37,7 +38,7 @@ MAX_NAME_BYTES = 100
 MAX_TREE_LEVELS = 4
 
 
-def read_arrays(data: bytearray | memoryview, shapes: Mapping[str, tuple[int, ...]], dtype: str = "<f4") -> dict[str, npt.NDArray[Any]]:
+def read_arrays(data: bytearray | memoryview, shapes: Mapping[str, tuple[int, ...]], dtype: str = "<f4") -> dict[str, Array]:
     """The arrays of an HDF5 file, by path; they are views of ``data``.
 
     Raises:
@@ -52,7 +53,7 @@ class _Reader:
         self._wanted = {*shapes, *(str(group) for path in shapes for group in PurePosixPath(path).parents)} - {"."}  # and not met yet
         self._blocks: list[tuple[int, int]] = []
 
-    def read(self) -> dict[str, npt.NDArray[Any]]:
+    def read(self) -> dict[str, Array]:
         _require(self._slice(0, len(SIGNATURE)) == SIGNATURE, "not an HDF5 file")
         version, offset_bytes, length_bytes = self._unpack("8x B 4x B B", 0)
         is_oldest = (version, offset_bytes, length_bytes, *self._unpack("Q", 24)) == (0, 8, 8, 0)
@@ -64,7 +65,7 @@ class _Reader:
         _require(all(end <= start for (_, end), (start, _) in pairwise(sorted(self._blocks))), "two arrays overlap")
         return arrays
 
-    def _read_group(self, address: int, path: str) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+    def _read_group(self, address: int, path: str) -> Iterator[tuple[str, Array]]:
         messages = self._messages(address, path)
         _require(set(messages) == {SYMBOL_TABLE}, f"{path or '/'} is not a plain group")
         for name, header in self._entries(*self._unpack("QQ", messages[SYMBOL_TABLE])):
@@ -100,7 +101,7 @@ class _Reader:
             else:
                 yield child
 
-    def _read_array(self, address: int, path: str) -> npt.NDArray[Any]:
+    def _read_array(self, address: int, path: str) -> Array:
         messages = self._messages(address, path)
         _require(set(messages) - {FILL_VALUE} == {DATASPACE, DATATYPE, LAYOUT}, f"{path} is not an array")
         address = messages[DATASPACE]

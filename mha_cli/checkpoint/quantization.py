@@ -12,8 +12,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from mha_cli.arrays import Floats
 from mha_cli.config.parameters import Parameter
 
 LARGEST = 127
@@ -24,7 +24,7 @@ def quantized_size(parameters: Sequence[Parameter]) -> int:
     return sum(4 * parameter.shape[-1] + math.prod(parameter.shape) for parameter in parameters)
 
 
-def quantize(weights: Mapping[str, npt.NDArray[np.float32]], parameters: Sequence[Parameter]) -> bytes:
+def quantize(weights: Mapping[str, Floats], parameters: Sequence[Parameter]) -> bytes:
     """The weights in one byte each."""
     parts = []
     for parameter in parameters:
@@ -35,7 +35,7 @@ def quantize(weights: Mapping[str, npt.NDArray[np.float32]], parameters: Sequenc
     return b"".join(parts)
 
 
-def dequantize(data: bytes | memoryview, parameters: Sequence[Parameter]) -> dict[str, npt.NDArray[np.float32]]:
+def dequantize(data: bytes | memoryview, parameters: Sequence[Parameter]) -> dict[str, Floats]:
     """The weights in float32, by path, from ``quantized_size`` bytes; scales that are no numbers, or too large, make them no numbers."""
     weights, start = {}, 0
     for parameter in parameters:

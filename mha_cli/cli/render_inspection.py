@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
+from mha_cli.arrays import Array
 from mha_cli.cli.console import print_line, print_table, stdout_console
 from mha_cli.errors import plural, printable
 from mha_cli.runtime.inspection import AttentionView, Explanation, entropy_line, marked, mean_entropy, near_uniform, strongest_links
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     from rich.console import Console
 
     from mha_cli.analysis.inside.head_scores import HeadReport
@@ -94,7 +94,7 @@ def _said(prediction: Prediction) -> str:
     return f"{printable(prediction.label)} {prediction.probability:.4f}"
 
 
-def _print_uniform(view: AttentionView, block: int, head: int | None, weights_LL: npt.NDArray[Any]) -> None:
+def _print_uniform(view: AttentionView, block: int, head: int | None, weights_LL: Array) -> None:
     """Print weights instead of equal shades, and the heads that are worth a look."""
     num_words = len(view.words)
     print_line(
@@ -107,7 +107,7 @@ def _print_uniform(view: AttentionView, block: int, head: int | None, weights_LL
     print_line("`mha explain` shows which words decide; --json, --html and --png have all weights")
 
 
-def _print_heat_map(console: Console, words: list[str], weights_LL: npt.NDArray[Any], width: int) -> None:
+def _print_heat_map(console: Console, words: list[str], weights_LL: Array, width: int) -> None:
     """One row and one column per word; a darker shade is a larger weight. Columns carry the numbers of their words."""
     console.print(Text(" " * (width + 4) + "".join(f"{column:>3}" for column in range(len(words)))))
     largest = max(float(weights_LL.max()), 1e-9)
@@ -119,7 +119,7 @@ def _print_heat_map(console: Console, words: list[str], weights_LL: npt.NDArray[
         console.print(line, no_wrap=True)
 
 
-def _print_links(words: list[str], weights_LL: npt.NDArray[Any]) -> None:
+def _print_links(words: list[str], weights_LL: Array) -> None:
     strongest = strongest_links(weights_LL, MOST_ROWS)
     links = [(f"{words[row]} ({row})", f"{words[column]} ({column})", f"{weight:.3f}") for row, column, weight in strongest]
     print_table(["word", "looks at"], ["weight"], links, "Strongest links")

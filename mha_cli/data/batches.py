@@ -4,18 +4,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from mha_cli.arrays import Array, Int32s, Int64s
 from mha_cli.system.working_memory import MemoryEstimate
 
-Rows = npt.NDArray[np.int64]
+Rows = Int64s
 
 LENGTH_DIGITS = 5  # leading binary digits of a common length, before zeros: 16 lengths from a power of two to the next, 3 to 6 % apart
 POOL_BATCHES = 50  # batches whose texts are sorted by length together: enough for little padding, few enough to keep chance in the order
 SCORING_TOKENS = 16_384  # tokens in a batch, padding included, when only scoring
 
 
-def training_batches(lengths: npt.NDArray[np.int64], rng: np.random.Generator, batch_size: int) -> list[Rows]:
+def training_batches(lengths: Int64s, rng: np.random.Generator, batch_size: int) -> list[Rows]:
     """Every text once, in batches of similar length, in random order; the last batch may be smaller. ``lengths`` are in tokens, (N,)."""
     order = rng.permutation(len(lengths))
     batches: list[Rows] = []
@@ -26,7 +26,7 @@ def training_batches(lengths: npt.NDArray[np.int64], rng: np.random.Generator, b
     return [batches[index] for index in rng.permutation(len(batches))]
 
 
-def scoring_batches(lengths: npt.NDArray[np.int64], memory_estimate: MemoryEstimate, most_tokens: int = SCORING_TOKENS) -> Iterator[Rows]:
+def scoring_batches(lengths: Int64s, memory_estimate: MemoryEstimate, most_tokens: int = SCORING_TOKENS) -> Iterator[Rows]:
     """Every text once, the shortest first, in the largest batches that the memory and ``most_tokens`` allow.
 
     ``lengths`` are in tokens, (N,). A longer text is a batch of its own.
@@ -44,7 +44,7 @@ def scoring_batches(lengths: npt.NDArray[np.int64], memory_estimate: MemoryEstim
         start = stop
 
 
-def padded(texts: Sequence[Any] | npt.NDArray[Any], length: int = 1, dtype: Any = np.int32) -> npt.NDArray[Any]:
+def padded(texts: Sequence[Any] | Array, length: int = 1, dtype: Any = np.int32) -> Array:
     """Numbers of the tokens of some texts as one array, (B, L, …), padded with zeros; L is at least ``length``."""
     filled = np.zeros((len(texts), max(length, *map(len, texts)), *np.shape(texts[0])[1:]), dtype)
     for target, one in zip(filled, texts, strict=True):
@@ -52,7 +52,7 @@ def padded(texts: Sequence[Any] | npt.NDArray[Any], length: int = 1, dtype: Any 
     return filled
 
 
-def at_common_length(token_ids: npt.NDArray[np.int32], longest: int) -> npt.NDArray[np.int32]:
+def at_common_length(token_ids: Int32s, longest: int) -> Int32s:
     """The same batch, (B, L) or (B, L, 1 + W), padded to one of a few fixed lengths up to ``longest``, so that kernels are reused.
 
     Where machine code is generated for every size of a matrix, as oneDNN does for bfloat16, a new length costs more than some padding.

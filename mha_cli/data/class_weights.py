@@ -4,15 +4,13 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from mha_cli.arrays import Floats, Int32s
 from mha_cli.data.labels import NAMED_CLASSES
 from mha_cli.errors import listed, plural, printable
 
 LEAST_TEXTS = 5  # of a class whose absence from the answers is no matter of luck
 WAYS_OUT = {"none": "training.class_weights=balanced gives rare classes more weight", "balanced": "give more texts of rare classes"}
-
-Floats = npt.NDArray[np.float32]
 
 
 def loss_weights(class_weights: Literal["none", "balanced"], targets: Floats, of_texts: Floats | None = None) -> Floats:
@@ -33,7 +31,7 @@ def loss_weights(class_weights: Literal["none", "balanced"], targets: Floats, of
     return balanced
 
 
-def never_answered(class_weights: Literal["none", "balanced"], names: Sequence[str], labels: npt.NDArray[np.int32], answers: Any) -> str:
+def never_answered(class_weights: Literal["none", "balanced"], names: Sequence[str], labels: Int32s, answers: Any) -> str:
     """A warning of classes that have texts and are never the answer, by class ids (N,), with a way out of the training's setting."""
     sizes, answered = (np.bincount(ids, minlength=len(names)) for ids in (labels, answers))
     missing = np.flatnonzero((sizes >= LEAST_TEXTS) & (answered == 0)).tolist()

@@ -9,11 +9,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from time import monotonic
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from mha_cli.arrays import Array, Bools, Floats, Int32s, Int64s
 from mha_cli.config.settings import TextConfig
 from mha_cli.data.batches import Rows, padded
 from mha_cli.data.data_issues import DataIssues, combined_in_words, count_repeats, find_combined, find_variants
@@ -40,24 +41,24 @@ Item = TypeVar("Item")
 class EncodedTexts:
     """Texts as the model reads them."""
 
-    tokens: TokenStore | npt.NDArray[np.int32]  # all texts one after another, (P,) or with subwords (P, 1 + W); on disk, unless few
-    offsets: npt.NDArray[np.int64]  # int64 (N + 1,); text i is ``tokens[offsets[i]:offsets[i + 1]]``
+    tokens: TokenStore | Int32s  # all texts one after another, (P,) or with subwords (P, 1 + W); on disk, unless few
+    offsets: Int64s  # int64 (N + 1,); text i is ``tokens[offsets[i]:offsets[i + 1]]``
     labels: Labels  # class ids, (N,), or the classes that each text has, (N, C); see ``targets``
     num_truncated: int  # texts that were cut to length
     pieces: EncodedTexts | None = None  # the same texts as a pretrained encoder reads them; None without one
-    weights: npt.NDArray[np.float32] | None = None  # how much each text counts in training, (N,); None for all alike
+    weights: Floats | None = None  # how much each text counts in training, (N,); None for all alike
 
     def __len__(self) -> int:
         """Number of texts."""
         return len(self.labels)
 
     @property
-    def lengths(self) -> npt.NDArray[np.int64]:
+    def lengths(self) -> Int64s:
         """Tokens of each text, (N,)."""
         return np.diff(self.offsets)
 
     @property
-    def weights_or_ones(self) -> npt.NDArray[np.float32]:
+    def weights_or_ones(self) -> Floats:
         """How much each text counts in training, (N,)."""
         return np.ones(len(self), np.float32) if self.weights is None else self.weights
 
@@ -67,7 +68,7 @@ class EncodedTexts:
         return self if self.pieces is None else self.pieces
 
     @property
-    def longest_readings(self) -> npt.NDArray[np.int64]:
+    def longest_readings(self) -> Int64s:
         """Tokens or pieces of each text, whichever are more, (N,)."""
         return self.lengths if self.pieces is None else np.maximum(self.lengths, self.pieces.lengths)
 
@@ -85,13 +86,13 @@ class EncodedTexts:
         """A warning if many of the words are unknown, with what to do; else an empty string."""
         return warning_of_unknown(self.num_unknown, len(self.tokens) - self.count(np.flatnonzero(vocabulary.is_mark)), way_out)
 
-    def padded(self, rows: Rows, values: npt.NDArray[np.float32] | None = None, length: int = 1) -> npt.NDArray[Any]:
+    def padded(self, rows: Rows, values: Floats | None = None, length: int = 1) -> Array:
         """Tokens of some texts, or ``values`` of all tokens (P, …) there, as one array (B, L, …) padded with zeros; L ≥ ``length``."""
         numbers = self.tokens if values is None else values
         of_rows = [numbers[self.offsets[row] : self.offsets[row + 1]] for row in rows]
         return padded(of_rows, length, np.int32 if values is None else np.float32)
 
-    def readings(self, rows: Rows) -> list[npt.NDArray[np.int32]]:
+    def readings(self, rows: Rows) -> list[Int32s]:
         """What a classifier takes of some texts: padded pieces, if there are any, and padded tokens."""
         return [one.padded(rows) for one in (self.pieces, self) if one is not None]
 
@@ -108,7 +109,7 @@ class EncodedTexts:
         rows = self.random_rows(most, rng)
         return self if len(rows) == len(self) else self.subset(rows)
 
-    def random_rows(self, most: int | None, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    def random_rows(self, most: int | None, rng: np.random.Generator) -> Int64s:
         """The numbers of the texts that ``random_part`` gives."""
         if not most or most >= len(self):
             return np.arange(len(self))
@@ -354,7 +355,7 @@ class Corpus:
         """The tokens of one text."""
         return [self._distinct[number] for number in self._tokens_of(row)]
 
-    def _count_tokens(self, rows: Rows) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _count_tokens(self, rows: Rows) -> tuple[Int64s, Int64s]:
         """Occurrences of each distinct token in some texts, and the number of these texts that have it."""
         counts, num_texts = np.zeros((2, len(self._distinct)), np.int64)
         for row in rows:
@@ -363,7 +364,7 @@ class Corpus:
             num_texts[tokens] += 1
         return counts, num_texts
 
-    def _tokens_of(self, row: int) -> npt.NDArray[np.int32]:
+    def _tokens_of(self, row: int) -> Int32s:
         """Provisional numbers of the tokens of one text."""
         return self._tokens[self._offsets[row] : self._offsets[row + 1]]
 
@@ -432,7 +433,7 @@ def counted(texts: Iterable[Item], name: str, callbacks: Callbacks, every: int =
     callbacks.count(f"reading {name}: {plural(number, 'text')}")
 
 
-def _join(texts: Iterable[npt.NDArray[np.int32]], labels: Labels | None, settings: TextConfig) -> EncodedTexts:
+def _join(texts: Iterable[Int32s], labels: Labels | None, settings: TextConfig) -> EncodedTexts:
     """Cut every text to length and lay them one after another."""
     stored, offsets, num_truncated = TokenStore(), array("q", [0]), 0
     for tokens in texts:
@@ -451,7 +452,7 @@ def _in_order(labels: Collection[str]) -> tuple[str, ...]:
         return tuple(sorted(labels))
 
 
-def drop_words(tokens: npt.NDArray[np.int32], dropped_BL: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
+def drop_words(tokens: Int32s, dropped_BL: Bools) -> Int32s:
     """The same batch, (B, L) or (B, L, 1 + W), with the unknown token for dropped words; their characters and padding stay."""
     kept = tokens.copy()
     ids = kept[..., 0] if tokens.ndim == 3 else kept

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from mha_cli.arrays import Int32s, Int64s
 from mha_cli.errors import listed, printable
 
 SEPARATORS = ",;|/"  # characters that may separate the labels in a cell
@@ -90,7 +90,7 @@ def _parts(label: str, separator: str) -> list[str]:
     return [*filter(None, parts)] or [label]
 
 
-def count_repeats(hashes: npt.NDArray[np.int64], class_ids: npt.NDArray[np.int32]) -> tuple[int, int]:
+def count_repeats(hashes: Int64s, class_ids: Int32s) -> tuple[int, int]:
     """Count the texts equal to an earlier one, and the different texts that occur with more than one label."""
     order = np.lexsort((class_ids, hashes))
     hashes, class_ids = hashes[order], class_ids[order]

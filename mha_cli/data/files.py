@@ -24,8 +24,7 @@ from mha_cli.records.readers import EXTENSIONS, Format, extension_of, read_recor
 from mha_cli.records.record import LABEL_PREFIX, Columns, shown_columns
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+    from mha_cli.arrays import Bools
 
 UNLABELLED_FOLDER = "unsup"  # sub-folder of the Large Movie Review Dataset whose texts have no class
 _KINDS = "give a .csv, .tsv, .txt, .jsonl, .ndjson, .json, .ft or .parquet file, or with .gz, or a folder with one sub-folder per class"
@@ -87,7 +86,7 @@ class FileTexts(TextSource):
         return read_labelled(paths, columns, self._dialect, warnings, self._settings.label_separator)
 
     @cached_property
-    def _test_part(self) -> npt.NDArray[np.bool_]:
+    def _test_part(self) -> Bools:
         """For each text of the training files, whether it is held out for testing."""
         import numpy as np  # which only this needs
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
 import numpy as np
-import numpy.typing as npt
 
+from mha_cli.arrays import Bools
 from mha_cli.data.batches import Rows
 from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.targets import names_in_labels, numbers_of_labels, rarest_classes
@@ -26,9 +26,7 @@ CHUNK_TEXTS = 1_000
 _NAME = re.compile(r"(?<![.!?]\s)\b[A-Z][a-zA-Z']{2,}\b")
 
 
-def drawn_for_testing(
-    texts: Iterable[LabelledText], share: float, by_names: bool, name: str, by_groups: bool = False
-) -> npt.NDArray[np.bool_]:
+def drawn_for_testing(texts: Iterable[LabelledText], share: float, by_names: bool, name: str, by_groups: bool = False) -> Bools:
     """Whether each text belongs to the test part, (N,).
 
     Equal texts are on one side. Each class gives its share of distinct texts: those with the lowest digest. So neither a seed nor the order

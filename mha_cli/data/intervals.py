@@ -3,17 +3,14 @@
 import math
 from collections.abc import Callable
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+
+from mha_cli.arrays import Array, Float64s, Int64s
 
 DRAWS = 10_000
 LEVELS = (0.025, 0.975)  # quantiles at the ends of a 95 % interval
 CHUNK_NUMBERS = 1_000_000  # counts that are drawn at once, so that memory does not grow with the texts
-
-Floats = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int64]
 
 
 def wilson_interval(num_correct: int, num_texts: int) -> tuple[float, float]:
@@ -36,12 +33,12 @@ def sign_test(one: int, other: int) -> float:
     return min(1.0, 2 * float(np.exp(choices - number * np.log(2)).sum()))
 
 
-def mean_of_drawn(kinds: Floats, drawn: Counts) -> Floats:
+def mean_of_drawn(kinds: Float64s, drawn: Int64s) -> Float64s:
     """The mean of values (K,) in every draw, (D,), from how often each was drawn, (D, K)."""
     return np.asarray(drawn @ kinds / drawn.sum(axis=1))
 
 
-def bootstrap(of_texts: npt.NDArray[Any], seed: int = 0, statistic: Callable[[npt.NDArray[Any], Counts], Floats] = mean_of_drawn) -> Floats:
+def bootstrap(of_texts: Array, seed: int = 0, statistic: Callable[[Array, Int64s], Float64s] = mean_of_drawn) -> Float64s:
     """A statistic of texts that are drawn with replacement, ``DRAWS`` times.
 
     Args:
@@ -56,7 +53,7 @@ def bootstrap(of_texts: npt.NDArray[Any], seed: int = 0, statistic: Callable[[np
     return np.concatenate([statistic(kinds, rng.multinomial(len(of_texts), shares, size=size)) for size in sizes])
 
 
-def interval(draws: Floats) -> tuple[float, float]:
+def interval(draws: Float64s) -> tuple[float, float]:
     """The 95 % interval of what was drawn."""
     low, high = np.quantile(draws, LEVELS)
     return float(low), float(high)

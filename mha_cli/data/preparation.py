@@ -8,8 +8,8 @@ from itertools import chain, compress
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from mha_cli.arrays import Bools, Floats
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
 from mha_cli.checkpoint.runs import checkpoint_in
 from mha_cli.config.settings import Config
@@ -43,7 +43,7 @@ class PreparedData:
 
     config: Config  # settings of the run, with those that the data decided
     train: EncodedTexts
-    targets: npt.NDArray[np.float32]  # target probabilities of the classes, (N, C), for the N texts of ``train``
+    targets: Floats  # target probabilities of the classes, (N, C), for the N texts of ``train``
     validation: EncodedTexts
     vocabulary: Vocabulary  # words of ``train``, and of the validation part if the model learns from it
     class_names: tuple[str, ...]
@@ -53,7 +53,7 @@ class PreparedData:
     pretrained: PretrainedEncoder | None = None  # encoder that the training starts from; None for one from scratch
     vectors: WordVectors | None = None  # of words of ``vocabulary``, which then has words of their file as well; None without a file
     base: Checkpoint | None = None  # model that is trained on; None for a training from the start
-    held_out_before: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
+    held_out_before: Bools = field(default_factory=lambda: np.zeros(0, bool))
 
     @property
     def forgets(self) -> bool:
@@ -65,7 +65,7 @@ class PreparedData:
         train = join_texts(self.train, self.validation)
         return replace(self, train=train, targets=one_hot(train.labels, len(self.class_names)))
 
-    def starting_from(self, weights: Mapping[str, npt.NDArray[np.float32]]) -> PreparedData:
+    def starting_from(self, weights: Mapping[str, Floats]) -> PreparedData:
         """The same with further weights, by variable path, in the pretrained encoder that the training starts from."""
         assert self.pretrained
         return replace(self, pretrained=replace(self.pretrained, weights={**self.pretrained.weights, **weights}))

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import regex
 
+from mha_cli.arrays import Int64s
 from mha_cli.config.settings import Config, TextConfig
 from mha_cli.data.corpus import Corpus, counted
 from mha_cli.data.data_issues import DataIssues
@@ -160,7 +160,7 @@ def _most_together(corpus: Corpus) -> dict[str, int]:
     return {f"{corpus.class_names[one]} + {corpus.class_names[two]}": int(texts_CC[one, two]) for one, two in found if texts_CC[one, two]}
 
 
-def _histogram(lengths: npt.NDArray[np.int64]) -> dict[int, int]:
+def _histogram(lengths: Int64s) -> dict[int, int]:
     """Texts by upper bound of their tokens; between the smallest and the largest, no bound is left out."""
     bounds = np.array(sorted({(2 + half) << power >> 1 for power in range(62) for half in (0, 1)}))  # 1, 2, 3, 4, 6, 8, 12, 16, …
     at = np.searchsorted(bounds, lengths)

@@ -1,12 +1,12 @@
 """Labels as numbers: the class id of each text, int32 (N,), or where texts may have several labels, which classes each has, bool (N, C)."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Labels = npt.NDArray[Any]  # class ids, int32 (N,), or memberships, bool (N, C)
+from mha_cli.arrays import Array, Bools, Floats, Int32s, Int64s
+
+Labels = Array  # class ids, int32 (N,), or memberships, bool (N, C)
 
 
 def are_several(labels: Labels) -> bool:
@@ -14,7 +14,7 @@ def are_several(labels: Labels) -> bool:
     return labels.ndim == 2
 
 
-def one_hot(labels: Labels, num_classes: int) -> npt.NDArray[np.float32]:
+def one_hot(labels: Labels, num_classes: int) -> Floats:
     """(N, C): 1 for each class of the text and 0 for the others."""
     if are_several(labels):
         return labels.astype(np.float32)
@@ -23,18 +23,18 @@ def one_hot(labels: Labels, num_classes: int) -> npt.NDArray[np.float32]:
     return targets
 
 
-def has_class(labels: Labels, class_id: int) -> npt.NDArray[np.bool_]:
+def has_class(labels: Labels, class_id: int) -> Bools:
     """Which texts have a class, (N,)."""
-    found: npt.NDArray[np.bool_] = labels[:, class_id] if are_several(labels) else labels == class_id
+    found: Bools = labels[:, class_id] if are_several(labels) else labels == class_id
     return found
 
 
-def class_sizes(labels: Labels, num_classes: int) -> npt.NDArray[np.int64]:
+def class_sizes(labels: Labels, num_classes: int) -> Int64s:
     """Texts of each class, (C,)."""
     return labels.sum(axis=0, dtype=np.int64) if are_several(labels) else np.bincount(labels, minlength=num_classes)
 
 
-def rarest_classes(labels: Labels) -> npt.NDArray[np.int32]:
+def rarest_classes(labels: Labels) -> Int32s:
     """One class id for each text, (N,), by which texts are dealt out evenly: of several classes the rarest, and C for none.
 
     Source: Sechidis, Tsoumakas and Vlahavas 2011, "On the Stratification of Multi-Label Data", section 3 (the rarest label first).

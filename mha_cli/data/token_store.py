@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import IO
 
 import numpy as np
-import numpy.typing as npt
 
+from mha_cli.arrays import Int32s
 from mha_cli.system.whole_files import temporary_faults
 
 ITEM_BYTES = np.dtype(np.int32).itemsize
@@ -24,7 +24,7 @@ class TokenStore:
     of this process, as an array or a memory map would.
     """
 
-    def __init__(self, texts: Iterable[npt.NDArray[np.int32]] = ()) -> None:
+    def __init__(self, texts: Iterable[Int32s] = ()) -> None:
         with temporary_faults(NEEDS):
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the store
         weakref.finalize(self, _close, self._file)
@@ -37,14 +37,14 @@ class TokenStore:
         """Tokens stored."""
         return self._length
 
-    def append(self, tokens: Sequence[int] | npt.NDArray[np.int32]) -> None:
+    def append(self, tokens: Sequence[int] | Int32s) -> None:
         """Add the tokens of a text at the end: numbers, or rows of equal length."""
         tokens = np.asarray(tokens, dtype=np.int32)
         with temporary_faults(NEEDS):
             self._file.write(tokens.tobytes())
         self._length, self._token_shape = self._length + len(tokens), tokens.shape[1:]
 
-    def __getitem__(self, span: slice, /) -> npt.NDArray[np.int32]:
+    def __getitem__(self, span: slice, /) -> Int32s:
         """The tokens from one position to another, as an array that cannot be written to; only they are read."""
         start, stop, _ = span.indices(self._length)
         token_bytes = math.prod(self._token_shape) * ITEM_BYTES

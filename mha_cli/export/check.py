@@ -7,8 +7,8 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from mha_cli.arrays import Int32s
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.parameters import encoder_length, input_names
 from mha_cli.config.settings import SampleData
@@ -22,7 +22,7 @@ from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.text.encoding import EncodedText
 from mha_cli.text.vocabulary import SPECIAL_TOKENS
 
-Inputs = dict[str, npt.NDArray[np.int32]]  # padded numbers by the names of the model's inputs
+Inputs = dict[str, Int32s]  # padded numbers by the names of the model's inputs
 
 SAMPLE_TEXTS = 16
 LENGTHS = (1, 2, 3, 5, 8, 21, 64, 200, 600)  # tokens of the texts that are drawn from the model's own vocabulary

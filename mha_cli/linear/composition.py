@@ -7,15 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from mha_cli.arrays import Floats
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.parameters import num_outputs
 from mha_cli.linear.one_vs_rest import Regularization
 from mha_cli.linear.regularization import USUAL_SCALE
 from mha_cli.linear.stacking import Stack
-
-Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from typing import Any
 
 import keras
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
+from mha_cli.arrays import Floats
 from mha_cli.config.parameters import SMALLEST_NORM
 from mha_cli.config.settings import LinearConfig
 from mha_cli.data.batches import training_batches
@@ -29,8 +29,6 @@ from mha_cli.system.callbacks import SILENT, Callbacks, counted_down
 EPOCHS = 4
 BATCH_TEXTS = 128
 LEARNING_RATE = 0.03  # at the first step; it falls linearly to zero
-
-Floats = npt.NDArray[np.float32]
 
 
 def learn_context_weights(

@@ -12,13 +12,12 @@ Axes: N texts, F features, f those of one text, U units of the logits.
 import numpy as np
 import numpy.typing as npt
 
+from mha_cli.arrays import Floats
 from mha_cli.linear.stored_features import StoredFeatures
 from mha_cli.system.callbacks import Callbacks, counted_down
 
 PASSES = 3  # over the texts; twice as many over few texts, unless they add to an earlier model
 FEW_TEXTS = 50_000
-
-Floats = npt.NDArray[np.float32]
 
 
 def dual_descent(

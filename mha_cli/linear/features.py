@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_matrix, vstack
 
+from mha_cli.arrays import Array, Floats, Int32s, Int64s
 from mha_cli.config.settings import LinearConfig
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.pretrained.vectors import WordVectors
@@ -29,19 +29,19 @@ VECTORS_WEIGHT = 0.3  # of word vectors beside n-grams: most of a text's sum is 
 class Ngrams:
     """The distinct n-grams of texts."""
 
-    buckets: npt.NDArray[np.int32]  # int32 (E,)
-    tokens: npt.NDArray[np.int64]  # last token of the last occurrence of each n-gram, counted over all texts, int64 (E,)
-    offsets: npt.NDArray[np.int64]  # int64 (N + 1,); text i has the n-grams ``offsets[i]:offsets[i + 1]``
+    buckets: Int32s  # int32 (E,)
+    tokens: Int64s  # last token of the last occurrence of each n-gram, counted over all texts, int64 (E,)
+    offsets: Int64s  # int64 (N + 1,); text i has the n-grams ``offsets[i]:offsets[i + 1]``
 
 
 class NgramEmbeddings(NamedTuple):
     """Sorted buckets of n-grams, int64 (V,), their embeddings, (V, D), and how large their sums are beside the n-grams themselves."""
 
-    buckets: npt.NDArray[np.int64]
-    table: npt.NDArray[np.float32]
+    buckets: Int64s
+    table: Floats
     weight: float = 1.0
 
-    def of(self, buckets_F: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    def of(self, buckets_F: Array) -> Floats:
         """The embeddings of some buckets, (F, D); zeros for buckets without one."""
         rows_F = np.minimum(np.searchsorted(self.buckets, buckets_F), len(self.buckets) - 1)
         return self.table[rows_F] * (self.buckets[rows_F] == buckets_F)[:, None]

@@ -7,8 +7,8 @@ import dataclasses
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from mha_cli.arrays import Floats
 from mha_cli.config.parameters import context_words
 from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights
@@ -28,8 +28,6 @@ from mha_cli.model.outputs import compile_forward, predict_outputs
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import MemoryEstimate
-
-Floats = npt.NDArray[np.float32]
 
 
 def fit_linear_model(config: Config, data: PreparedData, callbacks: Callbacks = SILENT) -> LinearModel:

@@ -12,8 +12,8 @@ Axes: N texts, C classes, U units of the logits, Q questions.
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from mha_cli.arrays import Bools, Floats, Int32s, Int64s
 from mha_cli.config.loading import load_config
 from mha_cli.config.recipes import find_config
 from mha_cli.config.settings import Config
@@ -31,9 +31,6 @@ from mha_cli.linear.stacking import fit_stack, probabilities_of
 from mha_cli.system.callbacks import SILENT, Callbacks
 
 MOST_TOGETHER = 100_000  # texts that are answered by models of each other, at most, since the n-grams of all of them are in memory at once
-
-Floats = npt.NDArray[np.float32]
-Ids = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -110,7 +107,7 @@ def find_label_issues(config: Config, most: int, by_options: bool = False, callb
     return LabelIssueReport(source.name, num_texts, accuracy, int(in_doubt.sum()), issues)
 
 
-def contradicted(probabilities_NC: Floats, labels_N: Ids) -> npt.NDArray[np.bool_]:
+def contradicted(probabilities_NC: Floats, labels_N: Int32s) -> Bools:
     """Which labels are off the diagonal of the confident joint, (N,), and not the most probable classes.
 
     t_j = mean of p̂(j; x) over the texts x that are labelled j (eq. 2). A text x that is labelled i is counted in C[i][j] for the most
@@ -123,7 +120,7 @@ def contradicted(probabilities_NC: Floats, labels_N: Ids) -> npt.NDArray[np.bool
     return is_other_N & (probabilities_NC.argmax(axis=1) != labels_N)
 
 
-def ranked(probabilities_NC: Floats, labels_N: Ids) -> npt.NDArray[np.int64]:
+def ranked(probabilities_NC: Floats, labels_N: Int32s) -> Int64s:
     """All rows, (N,): first those whose answer is not their label; within both parts, the least probable labels first."""
     self_confidence_N = probabilities_NC[np.arange(len(labels_N)), labels_N]
     return np.lexsort((self_confidence_N, probabilities_NC.argmax(axis=1) == labels_N))

@@ -23,11 +23,11 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_matrix, hstack
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
+from mha_cli.arrays import Bools, Float64s, Floats, Int64s
 from mha_cli.config.parameters import num_outputs
 from mha_cli.data.targets import Labels, are_several, class_sizes, has_class, one_hot
 from mha_cli.linear.dual_descent import dual_descent
@@ -39,8 +39,6 @@ TOLERANCE = 1e-2  # tolerance of the solver; a smaller one changes only digits t
 LARGEST_DUAL_C = 30.0  # beyond it, dual coordinate descent converges slowly, and texts are few: the primal solver is quick
 MOST_ONE_BY_ONE = 20_000  # features of a text times units, up to which a solver for each unit is quicker than one for all at once
 FOLDS = 5  # folds of the texts; each gets out-of-fold logits from a model of the others
-
-Floats = npt.NDArray[np.float32]
 
 
 class Coefficients(NamedTuple):
@@ -76,7 +74,7 @@ class Examples:
         """Number of texts, by how often they count."""
         return len(self.labels) if self.repeats is None else float(self.repeats.sum(dtype=np.float64))
 
-    def at(self, rows: npt.NDArray[np.bool_]) -> Examples:
+    def at(self, rows: Bools) -> Examples:
         """The texts of some rows."""
         repeats = None if self.repeats is None else self.repeats[rows]
         return replace(self, features=self.features[rows], labels=self.labels[rows], weights=self.weights[rows], repeats=repeats)
@@ -188,8 +186,8 @@ def _fit_stored(
 
 
 def cross_fitted(
-    examples: Examples, regularization: Regularization, folds: npt.NDArray[np.int64], callbacks: Callbacks
-) -> Iterator[tuple[npt.NDArray[np.bool_], Coefficients]]:
+    examples: Examples, regularization: Regularization, folds: Int64s, callbacks: Callbacks
+) -> Iterator[tuple[Bools, Coefficients]]:
     """For each fold, which texts are in it, (N,), and the model of all others; ``folds`` has the fold of each text, (N,)."""
     for fold in range(FOLDS):
         what = f"fitting the linear model without fold {fold + 1} of {FOLDS}"
@@ -197,7 +195,7 @@ def cross_fitted(
         yield folds == fold, fit_one_vs_rest(examples.at(folds != fold), regularization, callbacks, what)
 
 
-def feature_weights(features: Any, labels: Labels, num_classes: int, repeats: Floats | None = None) -> npt.NDArray[np.float64]:
+def feature_weights(features: Any, labels: Labels, num_classes: int, repeats: Floats | None = None) -> Float64s:
     """The weight of each feature, (F,), for sparse features (N, F) that all occur; only which are stored counts.
 
     ``repeats``, (N,), is how often each text counts; None for once each.
@@ -215,13 +213,13 @@ def feature_weights(features: Any, labels: Labels, num_classes: int, repeats: Fl
     return _weights_by_counts(counts(features, repeats), within, total, num_classes)
 
 
-def _label_weights(labels: npt.NDArray[np.bool_], repeats: Floats | None) -> Floats:
+def _label_weights(labels: Bools, repeats: Floats | None) -> Floats:
     """Weight of each text's loss for labels, (N, C) or one, (N,): the root of what would give the texts with and without one the same."""
     shares = np.clip(np.average(labels, axis=0, weights=repeats), 1e-9, 1 - 1e-9)
     return np.sqrt(np.where(labels, 0.5 / shares, 0.5 / (1 - shares)), dtype=np.float32)
 
 
-def _share(is_class: npt.NDArray[np.bool_], repeats: Floats | None) -> float:
+def _share(is_class: Bools, repeats: Floats | None) -> float:
     return float(np.average(is_class, weights=repeats))
 
 
@@ -230,7 +228,7 @@ def _repeated(values: Any, indptr: Any, repeats: Floats | None) -> Any:
     return values if repeats is None else values * np.repeat(repeats, np.diff(indptr))
 
 
-def _weights_by_counts(found_F: Any, within: Iterable[tuple[float, Any]], num_texts: float, num_classes: int) -> npt.NDArray[np.float64]:
+def _weights_by_counts(found_F: Any, within: Iterable[tuple[float, Any]], num_texts: float, num_classes: int) -> Float64s:
     """``feature_weights`` from the texts that have each feature, in all, (F,), and in each class, with the share of the class."""
     squares_F = np.zeros(len(found_F))
     for share, within_F in within:
@@ -240,7 +238,7 @@ def _weights_by_counts(found_F: Any, within: Iterable[tuple[float, Any]], num_te
     return frequency_F * squares_F**0.25
 
 
-def log_odds_ratios(within_F: Any, found_F: Any, share: float, prior: float) -> npt.NDArray[np.float64]:
+def log_odds_ratios(within_F: Any, found_F: Any, share: float, prior: float) -> Float64s:
     """The log of the odds of a class among texts with a feature, over its odds among all texts, (F,).
 
     Args:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, log_expit, log_softmax, softmax
 
+from mha_cli.arrays import Float64s, Floats
 from mha_cli.data.targets import Labels, are_several
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
 
@@ -27,8 +27,6 @@ PRETRAINED_SPREADS = (0.25, 0.25)
 SHIFT_SPREAD = 0.2  # the same of a unit's shift around zero
 SCALE_SPREAD = 0.5  # the same of the weight of an encoder alone around 1, and of a scale's logarithm around zero
 LARGEST_SCALE = 3.0  # bound of a scale's logarithm
-
-Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ def fit_stack(
     shares = np.full(len(labels), 1.0 / len(labels)) if weights is None else weights.astype(np.float64) / len(labels)
     pull = 0.5 / (np.square([*spreads, *[SHIFT_SPREAD] * units]) * len(labels))  # of normal distributions, an nth for each text
 
-    def loss_and_gradient(x: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
+    def loss_and_gradient(x: Float64s) -> tuple[float, Float64s]:
         logits = np.tensordot(x[:-units], readers, axes=1) + x[-units:]
         losses, errors = _losses_and_errors(logits, labels)
         errors *= shares[:, None]

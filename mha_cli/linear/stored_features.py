@@ -10,16 +10,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_matrix, hstack
 
+from mha_cli.arrays import Array, Floats, Int32s, Int64s
 from mha_cli.config.settings import LinearConfig
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.token_store import TokenStore
 from mha_cli.linear.features import CHUNK_TEXTS, NgramEmbeddings, ngrams_of, text_features
 from mha_cli.system.callbacks import SILENT, Callbacks, counted_down
-
-Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -27,11 +25,11 @@ class StoredFeatures:
     """What ``text_features`` gives, R columns, and with embeddings the sum of a text's embeddings in D further columns."""
 
     store: TokenStore  # column and value, as the bits of a float32, of each feature, int32 (E, 2)
-    starts: npt.NDArray[np.int64]  # first feature of each text, (N,), and
-    stops: npt.NDArray[np.int64]  # the one after its last
+    starts: Int64s  # first feature of each text, (N,), and
+    stops: Int64s  # the one after its last
     num_columns: int  # R + D
 
-    def __getitem__(self, rows: npt.NDArray[Any]) -> StoredFeatures:
+    def __getitem__(self, rows: Array) -> StoredFeatures:
         """Some of the texts."""
         return replace(self, starts=self.starts[rows], stops=self.stops[rows])
 
@@ -39,7 +37,7 @@ class StoredFeatures:
         """The features without sums of embeddings, times a table, (N, U)."""
         return np.concatenate([part[:, : len(table_RU)] @ table_RU for _, part in self.parts()])
 
-    def row(self, row: int) -> tuple[npt.NDArray[np.int32], Floats]:
+    def row(self, row: int) -> tuple[Int32s, Floats]:
         """Columns and values of the features of a text."""
         features = self.store[self.starts[row] : self.stops[row]]
         return features[:, 0], features[:, 1].view(np.float32)

@@ -8,17 +8,15 @@ from typing import Any
 
 import keras
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
+from mha_cli.arrays import Floats
 from mha_cli.config.parameters import num_outputs
 from mha_cli.data.batches import scoring_batches
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.system.working_memory import MemoryEstimate
 
 TEMPERATURE = 0.1  # of the contrastive loss, as in its source
-
-Floats = npt.NDArray[np.float32]
 
 
 def cross_entropy(probabilities: Any, targets: Any, label_smoothing: float = 0.0, several: bool = False) -> Any:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mha_cli.arrays import Array
 from mha_cli.errors import plural, printable
 from mha_cli.runtime.inspection import UNKNOWN_LEGEND, AttentionView, entropy_line, marked, mean_entropy, near_uniform
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     from matplotlib.figure import Figure
 
     from mha_cli.analysis.comparison import Comparison
@@ -166,7 +166,7 @@ def curves_figure(history: Sequence[EpochRecord]) -> Figure:
     return figure
 
 
-def reliability_figure(bins: npt.NDArray[Any]) -> Figure:
+def reliability_figure(bins: Array) -> Figure:
     """How often answers of a probability are right, beside how often they should be, and how many answers have it."""
     figure, (above, below) = new_figure(4.0, 4.6, 2, 1)
     counts, confidence, accuracy = bins

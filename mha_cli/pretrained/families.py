@@ -15,13 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
+from mha_cli.arrays import Floats
 from mha_cli.errors import MhaError, printable, shown_path
 
-Floats = npt.NDArray[np.float32]
 Read = Callable[[str, tuple[int, ...]], Floats]
 
 WORDS = "embeddings.word_embeddings.weight"  # the tensor that every family has; what its name begins with, all names begin with

@@ -14,9 +14,10 @@ from typing import Any, BinaryIO, Literal
 
 import numpy as np
 
+from mha_cli.arrays import Floats
 from mha_cli.config.settings import Config, TextConfig
 from mha_cli.errors import MhaError, need, printable, shown_path
-from mha_cli.pretrained.families import FAMILIES, WORDS, Architecture, Family, Floats, unusable
+from mha_cli.pretrained.families import FAMILIES, WORDS, Architecture, Family, unusable
 from mha_cli.text.pieces import MAX_TOKENIZER_BYTES, PieceTokenizer
 
 TOKENIZER, WEIGHTS = "tokenizer.json", "model.safetensors"

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
+from mha_cli.arrays import Floats, Int32s
 from mha_cli.config.settings import TextConfig
 from mha_cli.errors import MhaError, need, plural, printable, shown_path
-from mha_cli.pretrained.families import Floats, unusable
+from mha_cli.pretrained.families import unusable
 from mha_cli.pretrained.folder import DTYPES, MAX_WEIGHT_BYTES, TOKENIZER, WEIGHTS, open_file, open_tensors, read_json
 from mha_cli.text.pieces import ANEW, MAX_TOKENIZER_BYTES
 from mha_cli.text.tokenizer import make_tokenizer
@@ -37,7 +37,7 @@ class WordVectors:
     """The vectors of words."""
 
     vocabulary: Vocabulary  # words of the texts, then further words of the file
-    ids: npt.NDArray[np.int32]  # words that have a vector, (V,)
+    ids: Int32s  # words that have a vector, (V,)
     table: Floats  # their vectors, (V, D)
 
     def coverage(self, num_ids: int) -> str:

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import InputTags, Tags
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
+from mha_cli.arrays import Array, Floats
 from mha_cli.config.loading import section_of
 from mha_cli.data.in_memory import texts_in
 from mha_cli.data.labels import class_name, is_missing
@@ -91,14 +91,14 @@ class MHAClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = classes
         return self
 
-    def predict_proba(self, X: Sequence[str]) -> npt.NDArray[np.float32]:
+    def predict_proba(self, X: Sequence[str]) -> Floats:
         """Probabilities of all classes, (N, C), in the order of ``classes_``."""
         check_is_fitted(self)
         names = [class_name(label, "classes_") for label in self.classes_.tolist()]
         rows = [[prediction.probabilities.get(name, 0.0) for name in names] for prediction in self.model_.predict(_texts_of(X))]
         return np.array(rows, np.float32).reshape(-1, len(names))
 
-    def predict(self, X: Sequence[str]) -> npt.NDArray[Any]:
+    def predict(self, X: Sequence[str]) -> Array:
         """The most probable class of every text, (N,), or where a text may have several, a matrix (N, C) of 0 and 1."""
         check_is_fitted(self)
         if self.model_.checkpoint.config.is_multi_label:

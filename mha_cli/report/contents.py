@@ -5,12 +5,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from mha_cli.analysis.evaluation import Evaluation, answers_of, evaluate
 from mha_cli.analysis.inside.head_scores import HeadReport, score_heads
 from mha_cli.analysis.label_evaluation import LabelEvaluation
 from mha_cli.analysis.shuffle import ShuffleResult, compare
+from mha_cli.arrays import Float64s
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.scored_texts import LabelledTexts, located_texts
@@ -52,7 +52,7 @@ class Report:
     checkpoint: Checkpoint
     history: list[EpochRecord]  # epochs of the training; empty if unknown
     evaluation: Evaluation | LabelEvaluation
-    reliability: npt.NDArray[np.float64]  # answers by their probability, from ``confidence_bins``
+    reliability: Float64s  # answers by their probability, from ``confidence_bins``
     mistakes: list[Mistake]  # wrong answers, the most confident first
     shuffle: ShuffleResult  # word-order test on a random part
     heads: HeadReport  # importance of every head, on a random part

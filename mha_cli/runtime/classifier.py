@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
+from mha_cli.arrays import Floats, Int32s
 from mha_cli.checkpoint.file import Checkpoint, write_checkpoint
 from mha_cli.config.parameters import input_names
 from mha_cli.config.settings import LABEL_SEPARATOR
@@ -132,7 +130,7 @@ class Classifier:
         return predictions
 
 
-def forward_of(checkpoint: Checkpoint) -> Callable[[dict[str, npt.NDArray[np.int32]]], npt.NDArray[np.float32]]:
+def forward_of(checkpoint: Checkpoint) -> Callable[[dict[str, Int32s]], Floats]:
     """The forward pass of a checkpoint, as a function from padded inputs by their names to probabilities of all classes (B, C)."""
     names = input_names(checkpoint.config)
     return lambda inputs: class_probabilities(inputs[names[-1]], checkpoint.weights, checkpoint.config, pieces_BP=inputs.get("pieces"))

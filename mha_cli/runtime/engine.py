@@ -7,8 +7,8 @@ from math import inf
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from mha_cli.arrays import Int64s
 from mha_cli.config.settings import ModelConfig
 from mha_cli.errors import EXIT_FAILURE, MhaError, need, printable
 from mha_cli.system.processor import bfloat16_features
@@ -33,7 +33,7 @@ def usual_engine(model: ModelConfig | None = None) -> EngineName:
     return "openvino" if fused and find_spec("openvino") is not None else "numpy"
 
 
-def multiplications(model: ModelConfig, lengths: npt.NDArray[np.int64]) -> int:
+def multiplications(model: ModelConfig, lengths: Int64s) -> int:
     """Multiplications in the encoder for texts of these lengths."""
     widths = [2 * heads * model.head_key_dim for heads in model.heads]
     a_token = sum(2 * model.embed_dim * (width + model.feed_forward_dim) for width in widths)
@@ -60,7 +60,7 @@ class Engine:
         self._left = WORTH_STARTING if chosen == "openvino" else inf
         self._encoder: OpenVinoEncoder | None = None
 
-    def encoder(self, lengths: npt.NDArray[np.int64]) -> OpenVinoEncoder | None:
+    def encoder(self, lengths: Int64s) -> OpenVinoEncoder | None:
         """The encoder for texts of these lengths; None is NumPy."""
         if self._encoder is None and self.at_once:
             self._start()

@@ -11,16 +11,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from mha_cli.arrays import Array, Floats
 from mha_cli.config.parameters import SMALLEST_NORM
 from mha_cli.config.settings import SUBWORD_LENGTHS, Config, LinearConfig, ModelConfig
 from mha_cli.errors import MhaError
 from mha_cli.system.working_memory import SCORE_BLOCK, blocks
 from mha_cli.text.ngrams import hashed_ngrams, hashed_subwords
 
-Array = npt.NDArray[Any]
-Weights = Mapping[str, npt.NDArray[np.float32]]
+Weights = Mapping[str, Floats]
 Weight = TypeVar("Weight")
 
 MODERATE = 60.0  # scores of at most this size have exponentials that float32 holds, and adds up, without taking the largest score off first

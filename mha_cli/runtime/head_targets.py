@@ -4,8 +4,8 @@ Axes: H heads, L tokens of a text, T targets, A tokens that look.
 """
 
 import numpy as np
-import numpy.typing as npt
 
+from mha_cli.arrays import Float64s
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.runtime.forward import attention_weights
@@ -17,7 +17,7 @@ TARGETS = ("first", "previous", "itself", "next", "last")
 """Tokens that a token can look at. The first and the last one of a pretrained encoder are special pieces, such as [CLS] and [SEP]."""
 
 
-def head_targets(checkpoint: Checkpoint, texts: EncodedTexts) -> list[npt.NDArray[np.float64]]:
+def head_targets(checkpoint: Checkpoint, texts: EncodedTexts) -> list[Float64s]:
     """Mean share of a head's attention weight on each of ``TARGETS``, in [0, 1]: an array (H, T) for every block.
 
     The mean is over all tokens for which the targets are five different tokens: those at least two away from both ends. Shares are zero

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mha_cli.arrays import Array, Floats
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.errors import MhaError, did_you_mean, printable
 from mha_cli.runtime.classifier import Classifier, Prediction
@@ -16,8 +17,6 @@ from mha_cli.runtime.probabilities import named, probabilities_of
 from mha_cli.system.working_memory import refuse_bytes
 from mha_cli.text.encoding import EncodedText, ids_of
 from mha_cli.text.vocabulary import UNKNOWN_ID
-
-Array = npt.NDArray[np.float32]
 
 NEAR_UNIFORM = 0.95
 """exp(entropy) is the number of words that, looked at equally, would give the entropy. From this share of all words on, attention is
@@ -66,16 +65,16 @@ class ReadWords:
 class AttentionView(ReadWords):
     """The attention weights of one text: an array (H, L, L) for each block, whose row l is where word l looks, and sums to 1."""
 
-    weights: list[Array]
+    weights: list[Floats]
 
-    def of(self, block: int, head: int | None) -> Array:
+    def of(self, block: int, head: int | None) -> Floats:
         """The weights (L, L) of a head, or for None their mean over the heads of the block; both are counted from 0."""
         if not 0 <= block < len(self.weights):
             raise MhaError(f"there is no block {block}", f"the model has blocks 0 to {len(self.weights) - 1}")
         weights_HLL = self.weights[block]
         if head is not None and not 0 <= head < len(weights_HLL):
             raise MhaError(f"there is no head {head} in block {block}", f"it has heads 0 to {len(weights_HLL) - 1}")
-        weights_LL: Array = weights_HLL.mean(axis=0) if head is None else weights_HLL[head]
+        weights_LL: Floats = weights_HLL.mean(axis=0) if head is None else weights_HLL[head]
         return weights_LL
 
     def as_json(self) -> dict[str, Any]:
@@ -168,14 +167,14 @@ def look_inside(
     return explanation, view
 
 
-def by_words(weights_HPP: Array, word_of_piece: Sequence[int | None], num_words: int) -> Array:
+def by_words(weights_HPP: Floats, word_of_piece: Sequence[int | None], num_words: int) -> Floats:
     """Attention between words, (H, W, W), from that between pieces.
 
     A word looks as its pieces do on average, and is looked at as they are together. Pieces of no word are left out, and rows sum to 1.
     """
     belongs_PW = np.array([[word == number for number in range(num_words)] for word in word_of_piece], np.float32)
     looking_WP = (belongs_PW / np.maximum(belongs_PW.sum(axis=0), 1)).T
-    weights_HWW: Array = looking_WP @ weights_HPP @ belongs_PW
+    weights_HWW: Floats = looking_WP @ weights_HPP @ belongs_PW
     weights_HWW /= np.maximum(weights_HWW.sum(axis=-1, keepdims=True), np.float32(1e-9))
     return weights_HWW
 
@@ -218,7 +217,7 @@ def entropy_line(entropy: float, num_words: int) -> str:
     return f"entropy {entropy:.3f} of at most {math.log(num_words):.3f} nats"
 
 
-def strongest_links(weights_LL: npt.NDArray[Any], count: int) -> list[tuple[int, int, float]]:
+def strongest_links(weights_LL: Array, count: int) -> list[tuple[int, int, float]]:
     """The ``count`` largest weights as (looking word, word looked at, weight), the largest first; a word's look at itself is left out."""
     others = weights_LL.copy()
     np.fill_diagonal(others, 0.0)

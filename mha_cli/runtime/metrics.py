@@ -3,17 +3,12 @@
 Axes: N texts, C classes.
 """
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from mha_cli.arrays import Bools, Float64s, Floats, Int32s, Int64s
 from mha_cli.data.targets import Labels, are_several, class_sizes
 
 CALIBRATION_BINS = 15
-
-Floats = npt.NDArray[np.float32]
-Ids = npt.NDArray[np.integer[Any]]
 
 
 def mean_loss_and_accuracy(
@@ -38,36 +33,36 @@ def answers_among(probabilities: Floats, several: bool, thresholds: float | Floa
     return np.asarray(probabilities >= thresholds if several else probabilities.argmax(axis=1))
 
 
-def are_right(probabilities: Floats, labels: Labels, thresholds: float | Floats = 0.5) -> npt.NDArray[np.bool_]:
+def are_right(probabilities: Floats, labels: Labels, thresholds: float | Floats = 0.5) -> Bools:
     """Whether each answer is right, (N,): the most probable class, or exactly the labels that reach their thresholds, (C,)."""
     return equal(answers_among(probabilities, are_several(labels), thresholds), labels)
 
 
-def equal(answers: Labels, others: Labels) -> npt.NDArray[np.bool_]:
+def equal(answers: Labels, others: Labels) -> Bools:
     """Which texts have the same class, or exactly the same labels, (N,)."""
     same = answers == others
     return np.asarray(same.all(axis=1) if are_several(answers) else same)
 
 
-def class_counts(labels: Labels, predicted: Labels, num_classes: int) -> list[Ids]:
+def class_counts(labels: Labels, predicted: Labels, num_classes: int) -> list[Int64s]:
     """Texts of every class, (C,): those that are classified rightly, all of them, and those that are classified as it."""
     if are_several(labels):
         return [class_sizes(members, num_classes) for members in (labels & predicted, labels, predicted)]
     return [np.bincount(ids, minlength=num_classes) for ids in (labels[labels == predicted], labels, predicted)]
 
 
-def shares(parts: Ids, wholes: Ids) -> npt.NDArray[np.float64]:
+def shares(parts: Int64s, wholes: Int64s) -> Float64s:
     """Parts by their wholes; NaN where a whole is 0."""
-    found: npt.NDArray[np.float64] = np.divide(parts, wholes, out=np.full(parts.shape, np.nan), where=wholes > 0)
+    found: Float64s = np.divide(parts, wholes, out=np.full(parts.shape, np.nan), where=wholes > 0)
     return found
 
 
-def f1_scores(right: Ids, of_class: Ids, predicted: Ids) -> npt.NDArray[np.float64]:
+def f1_scores(right: Int64s, of_class: Int64s, predicted: Int64s) -> Float64s:
     """F1 in [0, 1] from what ``class_counts`` gives; NaN for a class that neither occurs nor is predicted."""
     return shares(2 * right, of_class + predicted)
 
 
-def confidence_bins(probabilities: Floats, labels: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
+def confidence_bins(probabilities: Floats, labels: Int32s) -> Float64s:
     """The answers in ``CALIBRATION_BINS`` equal bins of their probability, from 0 to 1: what a reliability diagram shows.
 
     Returns:
@@ -80,7 +75,7 @@ def confidence_bins(probabilities: Floats, labels: npt.NDArray[np.int32]) -> npt
     return np.stack([counts, *(total / np.maximum(counts, 1) for total in sums)])
 
 
-def calibration_error(probabilities: Floats, labels: npt.NDArray[np.int32]) -> float:
+def calibration_error(probabilities: Floats, labels: Int32s) -> float:
     """Mean gap between confidence and accuracy over equal bins of confidence, weighted by their texts, in [0, 1].
 
     Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", eq. 3.

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from mha_cli.arrays import Array
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.parameters import encoder_length
 from mha_cli.config.settings import ModelConfig
-from mha_cli.runtime.forward import Array, Encoder, Weights, matrices, pooled_features
+from mha_cli.runtime.forward import Encoder, Weights, matrices, pooled_features
 from mha_cli.system.working_memory import MOST_BYTES
 
 # The converter of models, which nothing here needs, tells its makers over the network that it is imported.

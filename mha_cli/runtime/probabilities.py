@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from mha_cli.arrays import Array, Floats, Int64s
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.batches import Rows, padded, scoring_batches
 from mha_cli.errors import MhaError
 from mha_cli.runtime.engine import Engine
-from mha_cli.runtime.forward import Array, class_probabilities
+from mha_cli.runtime.forward import class_probabilities
 from mha_cli.system.processor import available_cores
 from mha_cli.system.working_memory import MOST_BYTES
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 BATCH_TOKENS, BATCH_NUMBERS = 8_192, 1 << 18
 """Tokens in a batch, padding included, and numbers in their embeddings: enough to keep the cores busy, few enough for their caches."""
 
-Floats = npt.NDArray[np.float32]
 Reading = tuple[Array, Array | None]  # padded tokens (B, L, …), and the pieces (B, P) that a pretrained encoder reads, if there is one
 
 Item = TypeVar("Item")
@@ -70,9 +69,7 @@ class Scorer:
 
         return self.score(texts.longest_readings, read, on_texts)
 
-    def score(
-        self, lengths: npt.NDArray[np.int64], read: Callable[[Rows, int], Reading], on_texts: Callable[[int], None] = lambda _: None
-    ) -> Floats:
+    def score(self, lengths: Int64s, read: Callable[[Rows, int], Reading], on_texts: Callable[[int], None] = lambda _: None) -> Floats:
         """The same for texts of these lengths; ``read`` gives some of them, those that the encoder reads padded to a length at least."""
         checkpoint = self._checkpoint
         memory_estimate = replace(checkpoint.memory_estimate, in_blocks=True)

@@ -10,8 +10,8 @@ from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from mha_cli.arrays import Int32s
 from mha_cli.config.settings import TextConfig
 from mha_cli.text.latin_texts import LatinReader, is_readable
 from mha_cli.text.pieces import PieceTokenizer
@@ -24,14 +24,14 @@ MANY_TEXTS = 64  # from which ``LatinReader`` wins back its start
 class EncodedText(NamedTuple):
     """A text as the model reads it."""
 
-    tokens: npt.NDArray[np.int32]  # tokens that are kept, ``sequence_length`` at most, int32 (L,) or (L, 1 + W)
+    tokens: Int32s  # tokens that are kept, ``sequence_length`` at most, int32 (L,) or (L, 1 + W)
     num_tokens: int  # tokens of the whole text
     num_unknown: int  # unknown tokens among those kept
     num_marks: int  # known punctuation marks among those kept
-    pieces: npt.NDArray[np.int32] | None = None  # ids of the pieces that a pretrained encoder reads, int32 (P,); None without one
+    pieces: Int32s | None = None  # ids of the pieces that a pretrained encoder reads, int32 (P,); None without one
 
     @property
-    def for_encoder(self) -> npt.NDArray[np.int32]:
+    def for_encoder(self) -> Int32s:
         """What the encoder reads: the pieces, or the tokens."""
         return self.tokens if self.pieces is None else self.pieces
 
@@ -69,15 +69,15 @@ class TextPipeline:
     def _latin_reader(self) -> LatinReader:
         return LatinReader(self.vocabulary, self.settings.lowercase, self.settings.punctuation)
 
-    def _of_ids(self, text: str, ids: npt.NDArray[np.int32]) -> EncodedText:
+    def _of_ids(self, text: str, ids: Int32s) -> EncodedText:
         return self._counted(text, cut(ids, *self._limits), len(ids))
 
-    def _counted(self, text: str, tokens: npt.NDArray[np.int32], num_tokens: int) -> EncodedText:
+    def _counted(self, text: str, tokens: Int32s, num_tokens: int) -> EncodedText:
         ids = ids_of(tokens)
         num_unknown, num_marks = int(np.count_nonzero(ids == UNKNOWN_ID)), int(np.count_nonzero(self.vocabulary.is_mark.take(ids)))
         return EncodedText(tokens, num_tokens, num_unknown, num_marks, None if self.pieces is None else self.pieces.ids(text))
 
-    def tokens(self, words: Sequence[str]) -> npt.NDArray[np.int32]:
+    def tokens(self, words: Sequence[str]) -> Int32s:
         """Words from ``tokenize`` as numbers: their ids, (L,), or with subwords their ids and their characters, (L, 1 + W)."""
         ids = np.array(self.vocabulary.ids(words), dtype=np.int32)
         if not self.settings.subword_characters:
@@ -89,7 +89,7 @@ class TextPipeline:
         return cut(self._split(text), *self._limits)
 
 
-def characters_of(words: Sequence[str], num_characters: int) -> npt.NDArray[np.int32]:
+def characters_of(words: Sequence[str], num_characters: int) -> Int32s:
     """The code points of each word between ``<`` and ``>``, decomposed (NFD), (N, W); cut to W characters, or filled up with zeros.
 
     Decomposed, a Korean syllable is its two or three letters. Subwords of 3 to 5 syllables would be as long as whole words.
@@ -102,6 +102,6 @@ def characters_of(words: Sequence[str], num_characters: int) -> npt.NDArray[np.i
     return np.frombuffer(whole.encode("utf-32-le", "surrogatepass"), dtype="<i4").astype(np.int32).reshape(len(words), num_characters)
 
 
-def ids_of(tokens: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+def ids_of(tokens: Int32s) -> Int32s:
     """The ids of tokens (P,) or (P, 1 + W), (P,)."""
     return tokens[:, 0] if tokens.ndim == 2 else tokens

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from mha_cli.arrays import Int32s, Int64s
 from mha_cli.text.patterns import may_have_addresses
 from mha_cli.text.tokenizer import LINE_BREAK
 from mha_cli.text.vocabulary import SPECIAL_TOKENS, UNKNOWN_ID, Vocabulary
@@ -44,13 +45,13 @@ class LatinReader:
         ids = np.arange(len(SPECIAL_TOKENS), len(vocabulary), dtype=np.int32)[::-1]
         self._ids[self._hashes(self._keys[ids])] = ids
 
-    def ids(self, texts: Sequence[str]) -> Iterator[npt.NDArray[np.int32]]:
+    def ids(self, texts: Sequence[str]) -> Iterator[Int32s]:
         """The ids of all tokens of each text, (L,)."""
         ends = np.cumsum([len(text) for text in texts])
         for group in np.split(np.arange(len(texts)), np.flatnonzero(np.diff(ends // MOST_CHARACTERS)) + 1):
             yield from self._ids_of([texts[row].lower() if self._lowercase else texts[row] for row in group])
 
-    def _ids_of(self, texts: Sequence[str]) -> list[npt.NDArray[np.int32]]:
+    def _ids_of(self, texts: Sequence[str]) -> list[Int32s]:
         texts = [LINE_BREAK.sub(" ", text) for text in texts]
         whole = "\n".join(["", *texts, "\n" * KEY_BYTES])
         letters = whole.encode("latin-1")
@@ -69,7 +70,7 @@ class LatinReader:
         ids_N[others] = self._vocabulary.ids([whole[start:end] for start, end in spans])
         return np.split(ids_N, np.searchsorted(starts_N, np.cumsum([len(text) + 1 for text in texts[:-1]]) + 1))
 
-    def _hashes(self, keys_N2: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    def _hashes(self, keys_N2: npt.NDArray[np.uint64]) -> Int64s:
         mixed_N = keys_N2[:, 0] * _FACTORS[0] ^ keys_N2[:, 1] * _FACTORS[1]
         hashes_N: npt.NDArray[np.uint64] = (mixed_N ^ mixed_N >> np.uint64(32)) * _FACTORS[0] >> np.uint64(64 - self._bits)
         return hashes_N.astype(np.int64)

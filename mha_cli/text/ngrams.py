@@ -4,11 +4,10 @@ Axes: B batch, L length, T tokens, W characters of a token.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from mha_cli.arrays import Array
 from mha_cli.config.settings import SUBWORD_LENGTHS
 
 HASH_FACTOR = -1_640_531_535
@@ -16,8 +15,6 @@ HASH_FACTOR = -1_640_531_535
 "The Art of Computer Programming", volume 3, section 6.4)."""
 
 SUBWORD_START = 16  # added to the number that a hash starts with, so that code points do not fall where the same numbers do as ids
-
-Array = npt.NDArray[Any]
 
 
 def hashed_ngrams(numbers_BL: Array, lengths: Iterable[int], buckets: int, start: int = 0) -> Iterator[tuple[Array, Array]]:

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from mha_cli.arrays import Int32s
 from mha_cli.errors import MhaError, plural, printable
 from mha_cli.text.vocabulary import cut
 
@@ -69,7 +69,7 @@ class PieceTokenizer:
         self.padding_id: int = next(filter(None, map(self._tokenizer.token_to_id, PADDING_NAMES)), 0)  # in the file
         self._limits = max_pieces - 2, truncation
 
-    def ids(self, text: str) -> npt.NDArray[np.int32]:
+    def ids(self, text: str) -> Int32s:
         """The ids of a text's pieces, (L,), at most ``max_pieces``."""
         with self._library():
             [encoded] = self._tokenizer.encode_batch_fast([_writable(text)], add_special_tokens=False)
@@ -88,7 +88,7 @@ class PieceTokenizer:
         found = [int(np.searchsorted(ends, max(start, stop - 1), side="right")) for start, stop in offsets]
         return [None, *cut(found, *self._limits), None]
 
-    def _swapped(self, ids: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    def _swapped(self, ids: Int32s) -> Int32s:
         """The ids with those of the padding and of id 0 changed over."""
         if self.padding_id:
             ids = np.where(ids == self.padding_id, 0, np.where(ids == 0, self.padding_id, ids)).astype(np.int32)

@@ -8,7 +8,8 @@ from itertools import count, islice, repeat
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
+
+from mha_cli.arrays import Bools, Int32s, Int64s
 
 PADDING_ID = 0
 UNKNOWN_ID = 1
@@ -17,7 +18,7 @@ MAX_TOKEN_LENGTH = 100  # characters of the longest token that may have an id
 FOREIGN = "was it trained on such texts, in this language?"  # in warnings about texts whose words a model does not know
 FEW_WORDS = 100  # fewer words than these say nothing about a vocabulary
 
-Tokens = TypeVar("Tokens", list[int], list[str], npt.NDArray[np.int32])
+Tokens = TypeVar("Tokens", list[int], list[str], Int32s)
 
 
 class Vocabulary:
@@ -37,7 +38,7 @@ class Vocabulary:
         return len(self._ids) < len(self.tokens) - len(SPECIAL_TOKENS)
 
     @cached_property
-    def is_mark(self) -> npt.NDArray[np.bool_]:
+    def is_mark(self) -> Bools:
         """Whether each id is that of a punctuation mark: a token without a letter, a digit or a symbol such as an emoji."""
         found = np.zeros(len(self), np.bool_)
         for token, token_id in self._ids.items():
@@ -63,7 +64,7 @@ def warning_of_unknown(num_unknown: int, num_words: int, way_out: str = FOREIGN)
     return f"{num_unknown / num_words:.0%} of the words are not in the model's vocabulary: {way_out}"
 
 
-def most_frequent(tokens: Sequence[str], counts: npt.NDArray[np.int64], vocabulary_size: int) -> Vocabulary:
+def most_frequent(tokens: Sequence[str], counts: Int64s, vocabulary_size: int) -> Vocabulary:
     """The vocabulary of the most frequent of distinct tokens; equally frequent ones in alphabetical order.
 
     ``vocabulary_size`` counts the two special ids. A token that does not occur gets no id.

@@ -5,15 +5,13 @@ from pathlib import Path
 from time import monotonic
 
 import numpy as np
-import numpy.typing as npt
 
+from mha_cli.arrays import Floats
 from mha_cli.data.batches import Rows
 from mha_cli.errors import plural
 from mha_cli.system.callbacks import Callbacks
 
 CHUNK = 512  # texts whose figures are saved together
-
-Floats = npt.NDArray[np.float32]
 
 
 def computed_once(compute: Callable[[Rows], Floats], shape: tuple[int, int], path: Path, what: str, callbacks: Callbacks) -> Floats:

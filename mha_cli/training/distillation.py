@@ -13,8 +13,8 @@ import dataclasses
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from mha_cli.arrays import Floats
 from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import join_texts
@@ -30,8 +30,6 @@ from mha_cli.system.callbacks import Callbacks
 from mha_cli.training.computed_once import computed_once
 
 SHARE = 0.5  # share of the teacher in a labelled text's target
-
-Floats = npt.NDArray[np.float32]
 
 
 def answers_of_linear_model(config: Config, data: PreparedData, fitted: LinearModel, logits_NU: Floats, callbacks: Callbacks) -> Floats:

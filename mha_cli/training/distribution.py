@@ -26,16 +26,16 @@ from threading import Thread
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
+from mha_cli.arrays import Array, Floats, Int32s
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.cluster import ALONE, Task, task_of
 from mha_cli.training.optimizers import rows_once
 
-Arrays = dict[str, npt.NDArray[Any]]
+Arrays = dict[str, Array]
 
 START_SECONDS = 600.0  # time that a worker waits for the others to start
 
@@ -79,13 +79,13 @@ class Distribution:
 
         return [self._strategy.experimental_local_results(value)[0] for value in self._strategy.run(of_replica)]
 
-    def sum(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def sum(self, array: Array) -> Array:
         """The sum of the workers' arrays, which have one shape."""
         if self.task.num_workers == 1:
             return array
         return self._strategy.reduce(tf.distribute.ReduceOp.SUM, tf.constant(array), axis=None).numpy()
 
-    def gathered(self, score: Callable[[EncodedTexts], npt.NDArray[np.float32]], texts: EncodedTexts) -> npt.NDArray[np.float32]:
+    def gathered(self, score: Callable[[EncodedTexts], Floats], texts: EncodedTexts) -> Floats:
         """A function's results for all texts, (N, C); each worker computes its own part."""
         if self.task.num_workers == 1:
             return score(texts)
@@ -189,12 +189,12 @@ def _connected(task: Task) -> Any:
         raise MhaError(message, "start all of them", EXIT_FAILURE) from None
 
 
-def digest_of(arrays: Iterable[npt.NDArray[Any]]) -> bytes:
+def digest_of(arrays: Iterable[Array]) -> bytes:
     """A digest of the numbers in arrays."""
     return hashlib.sha256(b"".join(hashlib.sha256(array.tobytes()).digest() for array in arrays)).digest()
 
 
-def _packed(arrays: Arrays) -> npt.NDArray[np.int32]:
+def _packed(arrays: Arrays) -> Int32s:
     """Arrays as integers that can be added to zeros."""
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from mha_cli.arrays import Int32s
 from mha_cli.config.parameters import encoder_length
 from mha_cli.config.settings import Config
 from mha_cli.data.batches import Rows, at_common_length, training_batches
@@ -26,7 +26,7 @@ class EpochInputs:
         self._config, self._data, self._own = config, data, own
         self._at_common_length = choose_precision(config) == "bfloat16"
 
-    def steps(self, epoch: int, batches: list[Rows]) -> Iterator[tuple[Rows, npt.NDArray[np.int32]]]:
+    def steps(self, epoch: int, batches: list[Rows]) -> Iterator[tuple[Rows, Int32s]]:
         """The rows of every step, from ``batches``, and the padded tokens of this worker's rows, with some words dropped."""
         rng, share = np.random.default_rng((self._config.seed, epoch)), self._config.training.word_dropout
         texts = self._data.train.for_encoder

@@ -8,9 +8,9 @@ Axes: N texts, C labels.
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import expit, logit
 
+from mha_cli.arrays import Floats
 from mha_cli.data.targets import Labels
 
 Average = Literal["macro", "micro"]
@@ -19,8 +19,6 @@ COMMON_TEXTS = {"macro": 5, "micro": 50}
 """Texts of a label from which its own threshold counts as much as the common one, by the F1 wanted (`docs/experiments.md`)."""
 
 NEAREST = 1e-4  # of a threshold to 0 and 1
-
-Floats = npt.NDArray[np.float32]
 
 
 def f1_thresholds(probabilities: Floats, labels: Labels, weights: Floats | None = None, average: Average = "macro") -> Floats:

@@ -15,8 +15,8 @@ from typing import Any
 
 import keras
 import numpy as np
-import numpy.typing as npt
 
+from mha_cli.arrays import Array, Bools, Floats
 from mha_cli.config.parameters import encoder_shape
 from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights
@@ -33,8 +33,6 @@ from mha_cli.training.computed_once import computed_once
 STRENGTHS = (0.1, 1.0, 10.0)  # values of scikit-learn's C, of which the best out of fold is taken
 FOLDS = 3
 START = 0.3  # of the last layer, in the one that fine-tuning starts from
-
-Floats = npt.NDArray[np.float32]
 
 
 class FrozenEncoder:
@@ -104,7 +102,7 @@ class FrozenEncoder:
         return fitted.coef_.T.astype(np.float32), fitted.intercept_.astype(np.float32)
 
 
-def _fit_label(features_ND: Floats, is_label: npt.NDArray[np.bool_], weights: Floats | None) -> tuple[Floats, float]:
+def _fit_label(features_ND: Floats, is_label: Bools, weights: Floats | None) -> tuple[Floats, float]:
     """Kernel (D,) and bias of one label among several."""
     least = int(min(is_label.sum(), (~is_label).sum()))
     if least < FOLDS:  # too few to leave some out: the share of the label alone
@@ -113,7 +111,7 @@ def _fit_label(features_ND: Floats, is_label: npt.NDArray[np.bool_], weights: Fl
     return fitted.coef_[0], float(fitted.intercept_[0])
 
 
-def _regression(features_ND: Floats, labels: npt.NDArray[Any], folds: int, weights: Floats | None = None) -> Any:
+def _regression(features_ND: Floats, labels: Array, folds: int, weights: Floats | None = None) -> Any:
     """A fitted logistic regression; its strength is chosen out of fold, if there are two ``folds`` at least."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import cross_val_score

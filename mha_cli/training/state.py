@@ -10,11 +10,10 @@ import time
 import zipfile
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from mha_cli.arrays import Array
 from mha_cli.errors import MhaError, printable, shown_path
 from mha_cli.system.callbacks import Callbacks, EpochRecord, StepProgress
 from mha_cli.system.whole_files import atomic_write
@@ -70,7 +69,7 @@ def save_state(path: Path, trainer: Trainer, records: list[EpochRecord]) -> None
             _write_array(archive, f"variable_{index}", array)
 
 
-def _write_array(archive: zipfile.ZipFile, name: str, array: npt.NDArray[Any]) -> None:
+def _write_array(archive: zipfile.ZipFile, name: str, array: Array) -> None:
     """Add an array as ``numpy.savez`` does, which would take all of them at once."""
     with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
         np.lib.format.write_array(member, array, allow_pickle=False)

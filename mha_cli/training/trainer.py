@@ -5,9 +5,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
+from mha_cli.arrays import Array, Floats, Int32s
 from mha_cli.config.parameters import encoder_shape
 from mha_cli.config.settings import Config
 from mha_cli.data.batches import Rows
@@ -26,8 +26,6 @@ from mha_cli.training.optimizers import LazyAdam, LazyRMSprop, build_optimizer, 
 from mha_cli.training.precision import choose_precision, computing_in
 
 EMBEDDING_TABLES = tuple(f"embedding/token_embedding/{name}" for name in ("words", "ngrams", "subwords"))  # a step touches few rows
-
-Floats = npt.NDArray[np.float32]
 
 
 class Trainer:
@@ -67,7 +65,7 @@ class Trainer:
         self.distribution.refuse_difference("weights at the start", lambda: digest_of(self.arrays()))
         self._seed_apart()
 
-    def step(self, rows: Rows, tokens: npt.NDArray[np.int32]) -> tuple[float, int]:
+    def step(self, rows: Rows, tokens: Int32s) -> tuple[float, int]:
         """Learn from the texts of some rows, (B,), and return the sum of their weighted losses, in nats, and the number of right answers.
 
         ``tokens`` are those of this worker's rows, padded, (B, L) or (B, L, 1 + W).
@@ -80,11 +78,11 @@ class Trainer:
         distribution.stopping = bool(stops)
         return float(loss_sum), int(num_correct)
 
-    def arrays(self) -> Iterator[npt.NDArray[Any]]:
+    def arrays(self) -> Iterator[Array]:
         """Weights, random states and optimizer, one after another, since tables are large."""
         return (np.array(variable) for variable in self._variables)
 
-    def set_arrays(self, arrays: list[npt.NDArray[Any]]) -> None:
+    def set_arrays(self, arrays: list[Array]) -> None:
         """Continue from the chief's ``arrays``."""
         for variable, array in zip(self._variables, arrays, strict=True):
             variable.assign(array)

@@ -4,8 +4,8 @@ Axes: N texts of the validation part, U units of the logits.
 """
 
 import numpy as np
-import numpy.typing as npt
 
+from mha_cli.arrays import Floats
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights, never_answered
@@ -20,8 +20,6 @@ from mha_cli.system.callbacks import EpochRecord
 from mha_cli.training.f1_thresholds import f1_thresholds
 from mha_cli.training.frozen import FrozenEncoder
 from mha_cli.training.trainer import Trainer
-
-Floats = npt.NDArray[np.float32]
 
 
 class Validation:

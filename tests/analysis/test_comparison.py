@@ -8,7 +8,6 @@ from sklearn import metrics
 
 from mha_cli.analysis.comparison import (
     Difference,
-    Ids,
     ModelScore,
     accuracies_and_f1,
     compare_models,
@@ -18,6 +17,7 @@ from mha_cli.analysis.comparison import (
     verdict,
 )
 from mha_cli.analysis.evaluation import evaluate
+from mha_cli.arrays import Int32s
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.settings import FilesData
 from mha_cli.data.scored_texts import same_texts
@@ -28,12 +28,12 @@ from tests.checkpoints import WORDS, small_checkpoint
 CLASSES = ("neg", "so-so", "pos")
 
 
-def answers_of(rng: np.random.Generator, labels: Ids, accuracy: float, num_classes: int) -> Ids:
+def answers_of(rng: np.random.Generator, labels: Int32s, accuracy: float, num_classes: int) -> Int32s:
     """Answers that are right so often, and else drawn from all classes."""
     return np.where(rng.random(len(labels)) < accuracy, labels, rng.integers(num_classes, size=len(labels)))
 
 
-def difference(labels: Ids, first: Ids, other: Ids) -> Difference:
+def difference(labels: Int32s, first: Int32s, other: Int32s) -> Difference:
     """The one difference of two models."""
     scores = [ModelScore("", float(np.mean(answers == labels)), (0, 1), 0.0, 0.0) for answers in (first, other)]
     (found,) = differences(scores, labels, [first, other])

@@ -3,7 +3,6 @@
 import dataclasses
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from sklearn import metrics
 
@@ -15,14 +14,14 @@ from mha_cli.analysis.evaluation import (
     most_frequent_confusions,
     top_3_accuracy,
 )
+from mha_cli.arrays import Floats, Int32s
 from mha_cli.data.scored_texts import LabelledTexts
 from mha_cli.runtime.metrics import calibration_error
 from tests.checkpoints import small_checkpoint
 from tests.errors import error_of
 from tests.reviews import encoded
 
-Floats = npt.NDArray[np.float32]
-Labels = npt.NDArray[np.int32]
+Labels = Int32s
 
 
 def guesses(num_texts: int, num_classes: int, seed: int = 0) -> tuple[Floats, Labels]:

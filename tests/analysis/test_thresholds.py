@@ -3,16 +3,16 @@
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from mha_cli.analysis.thresholds import find_thresholds, score_thresholds
+from mha_cli.arrays import Floats, Int32s
 from mha_cli.data.intervals import wilson_interval
 
 NAMES = ("bad", "mixed", "good")
 
 
-def guesses(num_texts: int, seed: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
+def guesses(num_texts: int, seed: int) -> tuple[Floats, Int32s]:
     """Probabilities that have something to do with the labels, in steps, so that many are equal."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 3, num_texts).astype(np.int32)

@@ -4,11 +4,11 @@ import math
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mha_cli.arrays import Int64s
 from mha_cli.config.settings import ModelConfig
 from mha_cli.data.batches import SCORING_TOKENS, Rows, at_common_length, padded, scoring_batches, training_batches
 from mha_cli.system import working_memory
@@ -20,18 +20,18 @@ SMALL = MemoryEstimate(ModelConfig(embed_dim=1, num_heads=1, feed_forward_dim=1,
 many_lengths = st.lists(st.integers(0, 400), max_size=300).map(lambda lengths: np.array(lengths, dtype=np.int64))
 
 
-def review_lengths(num_texts: int) -> npt.NDArray[np.int64]:
+def review_lengths(num_texts: int) -> Int64s:
     """Lengths as skewed as those of real reviews, median 180."""
     return np.random.default_rng(0).lognormal(np.log(180), 0.7, num_texts).astype(np.int64)
 
 
-def padding_share(batches: list[Rows], lengths: npt.NDArray[np.int64]) -> float:
+def padding_share(batches: list[Rows], lengths: Int64s) -> float:
     cells = sum(len(rows) * max(1, lengths[rows].max()) for rows in batches)
     return float(1 - lengths.sum() / cells)
 
 
 @given(many_lengths, st.integers(1, 40), st.integers(0, 100))
-def test_training_batches_hold_every_row_once(lengths: npt.NDArray[np.int64], batch_size: int, seed: int) -> None:
+def test_training_batches_hold_every_row_once(lengths: Int64s, batch_size: int, seed: int) -> None:
     batches = training_batches(lengths, np.random.default_rng(seed), batch_size)
     assert sorted(row for rows in batches for row in rows) == list(range(len(lengths)))
     # The learning-rate schedule counts on this number of steps.
@@ -49,7 +49,7 @@ def test_training_batches_hold_little_padding_and_come_in_no_order_of_length() -
 
 
 @given(many_lengths)
-def test_scoring_batches_hold_every_row_once_the_shortest_first(lengths: npt.NDArray[np.int64]) -> None:
+def test_scoring_batches_hold_every_row_once_the_shortest_first(lengths: Int64s) -> None:
     order = [row for rows in scoring_batches(lengths, SMALL) for row in rows]
     assert sorted(order) == list(range(len(lengths)))
     assert lengths[order].tolist() == sorted(lengths)

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from mha_cli.arrays import Floats, Int64s
 from mha_cli.config.settings import LinearConfig
 from mha_cli.linear import context_weights as module
 from mha_cli.linear.context_weights import learn_context_weights
@@ -33,9 +34,7 @@ def texts_with_two_opinions(num_texts: int) -> tuple[list[list[int]], list[int]]
     return texts, labels
 
 
-def learnt_from(
-    texts: list[list[int]], labels: list[int], logits_of: Callable[[npt.NDArray[np.int64]], npt.ArrayLike], linear: LinearConfig
-) -> npt.NDArray[np.float32]:
+def learnt_from(texts: list[list[int]], labels: list[int], logits_of: Callable[[Int64s], npt.ArrayLike], linear: LinearConfig) -> Floats:
     """The context weights where the logits of a word's n-grams are ``logits_of`` the words."""
     whole = encoded(texts, labels)
     ngrams = ngrams_of(whole, linear)

@@ -6,6 +6,7 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
 
+from mha_cli.arrays import Float64s, Floats
 from mha_cli.data.token_store import TokenStore
 from mha_cli.linear import dual_descent as module
 from mha_cli.linear.dual_descent import dual_descent
@@ -13,8 +14,6 @@ from mha_cli.linear.stored_features import StoredFeatures
 from mha_cli.system.callbacks import SILENT
 
 NUM_TEXTS, FEATURES, UNITS = 53, 17, 3
-
-Floats = npt.NDArray[np.float32]
 
 
 def stored(features: Floats, width: int = 0) -> StoredFeatures:
@@ -61,7 +60,7 @@ def test_weights_are_added_to_earlier_margins(monkeypatch: pytest.MonkeyPatch) -
     for unit in range(UNITS):
         sign, earlier = signs[:, unit], start[:, unit]
 
-        def objective(x: npt.NDArray[np.float64], sign: npt.NDArray[np.int8] = sign, earlier: Floats = earlier) -> float:
+        def objective(x: Float64s, sign: npt.NDArray[np.int8] = sign, earlier: Floats = earlier) -> float:
             return float(0.5 * x @ x + c @ np.square(np.maximum(0, 1 - sign * (earlier + read @ x))))
 
         found = minimize(objective, np.zeros(FEATURES + 1), method="BFGS", options={"gtol": 1e-6}).x

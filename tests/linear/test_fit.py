@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from mha_cli.arrays import Bools, Floats, Int32s
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config, LinearConfig
 from mha_cli.data.corpus import EncodedTexts
@@ -29,7 +30,7 @@ BUCKETS, WORDS = 128, 31
 pytestmark = pytest.mark.usefixtures("untraced")
 
 
-def random_texts(num_texts: int, num_classes: int) -> tuple[list[list[int]], npt.NDArray[np.int32]]:
+def random_texts(num_texts: int, num_classes: int) -> tuple[list[list[int]], Int32s]:
     """Texts of words 10 to 29, with a word of their class, 2 to 4, somewhere among them."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, num_classes, num_texts).astype(np.int32)
@@ -60,7 +61,7 @@ def prepared(config: Config, train: EncodedTexts, validation: EncodedTexts, num_
     return PreparedData(config, train, one_hot(train.labels, num_classes), validation, words, tuple("abc"[:num_classes]))
 
 
-def totals(texts: Sequence[Sequence[int]], fitted: LinearModel, linear: LinearConfig) -> npt.NDArray[np.float32]:
+def totals(texts: Sequence[Sequence[int]], fitted: LinearModel, linear: LinearConfig) -> Floats:
     token_ids = encoded(texts).padded(np.arange(len(texts)))
     weights = position_weights(token_ids, linear.end_decay, linear.context_windows, fitted.context_weights)
     return text_logits(token_ids, fitted.table, linear.max_ngram, weights) + fitted.bias
@@ -172,7 +173,7 @@ def test_cross_fitted_scores_come_from_tables_that_do_not_know_the_text(
     """Scored anew, by the layer, with the table of each fold and the context weights of all."""
     monkeypatch.setattr(features_module, "MOST_TEXTS", most)
     tables: list[LinearModel] = []
-    folds: list[npt.NDArray[np.bool_]] = []
+    folds: list[Bools] = []
     cross_fitted = one_vs_rest.cross_fitted
 
     def kept(*arguments: Any) -> Any:

@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
+from mha_cli.arrays import Float64s
 from mha_cli.config.settings import Config, LinearConfig
 from mha_cli.linear import ngram_embeddings
 from mha_cli.linear.features import Ngrams, ngrams_of
@@ -15,8 +15,6 @@ from mha_cli.linear.ngram_embeddings import batch_loss, learn_ngram_embeddings
 from tests.linear.test_fit import prepared
 from tests.reviews import bucket, encoded
 
-Doubles = npt.NDArray[np.float64]
-
 
 def of_texts(*texts: Sequence[int]) -> Ngrams:
     """Texts that have these buckets, which stand for n-grams."""
@@ -24,11 +22,11 @@ def of_texts(*texts: Sequence[int]) -> Ngrams:
     return Ngrams(np.array(buckets, np.int32), np.arange(len(buckets)), np.cumsum([0, *map(len, texts)]))
 
 
-def unit(vector: Doubles) -> Doubles:
+def unit(vector: Float64s) -> Float64s:
     return vector / max(float(np.linalg.norm(vector)), 1e-9)
 
 
-def loss_by_hand(table: Doubles, texts: list[list[int]], asked: list[list[bool]]) -> float:
+def loss_by_hand(table: Float64s, texts: list[list[int]], asked: list[list[bool]]) -> float:
     """The mean over the n-grams that are asked of minus the logarithm of what each gives its own text."""
     told = [[row for row, is_asked in zip(text, of_text, strict=True) if not is_asked] for text, of_text in zip(texts, asked, strict=True)]
     sums = [unit(sum((unit(table[row]) for row in text), np.zeros(table.shape[1]))) for text in told]

@@ -4,12 +4,12 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from scipy.sparse import csr_matrix
 from sklearn.svm import LinearSVC
 from sklearn.utils.class_weight import compute_sample_weight
 
+from mha_cli.arrays import Bools, Floats, Int32s, Int64s
 from mha_cli.linear import dual_descent, one_vs_rest
 from mha_cli.linear.features import NgramEmbeddings
 from mha_cli.linear.one_vs_rest import Coefficients, Examples, Regularization, feature_weights, fit_one_vs_rest, log_odds_ratios
@@ -19,8 +19,7 @@ NUM_TEXTS, BUCKETS = 61, 23
 REGULARIZATION = Regularization(c=2.5, scale=1.7)
 UNUSED = 11  # a bucket that no text has
 
-Floats = npt.NDArray[np.float32]
-Classes = npt.NDArray[np.int32]
+Classes = Int32s
 
 
 def random_features(num_classes: int, num_texts: int = NUM_TEXTS, seed: int = 0) -> tuple[Floats, Classes]:
@@ -173,7 +172,7 @@ def test_of_several_labels_each_has_the_model_of_its_own_two_classes(monkeypatch
     np.testing.assert_allclose(weights, frequencies * np.sum(squares, axis=0) ** 0.25, rtol=1e-6)
 
 
-def counted(features: Floats, is_label: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def counted(features: Floats, is_label: Bools) -> tuple[Int64s, Int64s]:
     return (features[is_label] != 0).sum(axis=0), (features != 0).sum(axis=0)
 
 
@@ -199,7 +198,7 @@ def test_a_text_of_weight_two_is_the_text_twice(num_classes: int, on_disk: bool,
     times = rng.integers(1, 4, NUM_TEXTS)
     known = NgramEmbeddings(np.array([0, 2, 3, UNUSED, 17]), rng.normal(size=(5, 7)).astype(np.float32), 0.3)
 
-    def fitted(times: npt.NDArray[np.int64], weights: Floats, repeats: Floats | None) -> Coefficients:
+    def fitted(times: Int64s, weights: Floats, repeats: Floats | None) -> Coefficients:
         rows = np.repeat(np.arange(NUM_TEXTS), times)
         read = np.hstack([features, features[:, known.buckets] @ known.table])[rows]
         given = stored(read, 7) if on_disk else csr_matrix(features[rows])

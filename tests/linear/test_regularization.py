@@ -3,13 +3,13 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from scipy.optimize import minimize_scalar
 from scipy.sparse import csr_matrix
 from scipy.special import log_softmax
 from sklearn.svm import LinearSVC
 
+from mha_cli.arrays import Floats, Int32s
 from mha_cli.linear import one_vs_rest, regularization
 from mha_cli.linear import regularization as module
 from mha_cli.linear.one_vs_rest import Examples, Regularization, feature_weights
@@ -20,7 +20,7 @@ BUCKETS = 40
 SEED = 3
 
 
-def texts_of(num_texts: int, num_classes: int, noise: float) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
+def texts_of(num_texts: int, num_classes: int, noise: float) -> tuple[Floats, Int32s]:
     """A feature of its class in each text, among some that are of none; four labels of ten are drawn anew where there is noise."""
     rng = np.random.default_rng(1)
     labels = rng.integers(num_classes, size=num_texts).astype(np.int32)
@@ -32,17 +32,17 @@ def texts_of(num_texts: int, num_classes: int, noise: float) -> tuple[npt.NDArra
     return features.astype(np.float32), labels
 
 
-def choose(features: Any, labels: npt.NDArray[np.int32], num_classes: int) -> Regularization:
+def choose(features: Any, labels: Int32s, num_classes: int) -> Regularization:
     return choose_regularization(Examples(csr_matrix(features), labels, num_classes, np.ones(len(labels), np.float32)), SEED)
 
 
-def folds_by_hand(labels: npt.NDArray[np.int32], num_classes: int) -> list[int]:
+def folds_by_hand(labels: Int32s, num_classes: int) -> list[int]:
     order = np.random.default_rng(SEED).permutation(len(labels)).tolist()
     dealt = [row for label in range(num_classes) for row in order if labels[row] == label]
     return [dealt.index(row) % CHOICE_FOLDS for row in range(len(labels))]
 
 
-def judged_by_hand(features: npt.NDArray[np.float32], labels: npt.NDArray[np.int32], num_classes: int, c: float) -> tuple[float, float]:
+def judged_by_hand(features: Floats, labels: Int32s, num_classes: int, c: float) -> tuple[float, float]:
     """Loss and scale of a C on the folds that have not taught."""
     folds, logits = np.array(folds_by_hand(labels, num_classes)), np.zeros((len(labels), num_classes))
     for fold in range(CHOICE_FOLDS):

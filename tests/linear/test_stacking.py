@@ -1,20 +1,16 @@
 """Stacked readers, and an encoder alone, against SciPy's other optimizers and finite differences."""
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from mha_cli.arrays import Array, Float64s, Floats, Int32s
 from mha_cli.linear.stacking import SCALE_SPREAD, SHIFT_SPREAD, SPREADS, USUAL_WEIGHTS, Stack, fit_scale, fit_stack, probabilities_of
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
 
-Floats = npt.NDArray[np.float32]
 
-
-def readers_of(num_classes: int, with_linear: bool, num_texts: int = 500) -> tuple[Floats, Floats | None, npt.NDArray[np.int32]]:
+def readers_of(num_classes: int, with_linear: bool, num_texts: int = 500) -> tuple[Floats, Floats | None, Int32s]:
     """Logits of an encoder and a linear model that both tell a little of the class, with an offset for each unit, and the classes."""
     rng = np.random.default_rng(num_classes)
     labels = rng.integers(0, num_classes, num_texts)
@@ -24,7 +20,7 @@ def readers_of(num_classes: int, with_linear: bool, num_texts: int = 500) -> tup
     return encoder.astype(np.float32), scores.astype(np.float32) if with_linear else None, labels.astype(np.int32)
 
 
-def loss_of(x: npt.NDArray[Any], encoder: Floats, scores: Floats | None, labels: npt.NDArray[np.int32]) -> float:
+def loss_of(x: Array, encoder: Floats, scores: Floats | None, labels: Int32s) -> float:
     """Minus the logarithm of how probable the weights are, over the number of texts, up to a constant."""
     logits = x[0] * encoder.astype(np.float64) + x[-encoder.shape[1] :]
     away = [(x[0] - 1) / SCALE_SPREAD, *(x[-encoder.shape[1] :] / SHIFT_SPREAD)]
@@ -37,7 +33,7 @@ def loss_of(x: npt.NDArray[Any], encoder: Floats, scores: Floats | None, labels:
     return float(cross_entropy + np.square(away).sum() / 2) / len(labels)
 
 
-def weights_of(stack: Stack) -> npt.NDArray[np.float64]:
+def weights_of(stack: Stack) -> Float64s:
     return np.array([stack.encoder_weight, stack.linear_weight, *stack.bias])
 
 
@@ -112,7 +108,7 @@ def test_of_several_labels_the_weights_are_those_of_another_optimizer(with_linea
     labels = rng.random((300, 3)) < 0.3
     encoder, scores = ((rng.normal(size=labels.shape) + strength * labels).astype(np.float32) for strength in (2.0, 1.0))
 
-    def loss(x: npt.NDArray[np.float64]) -> float:
+    def loss(x: Float64s) -> float:
         logits = x[0] * encoder + x[-3:] + (x[1] * scores if with_linear else 0.0)
         weights = zip(x[:2], USUAL_WEIGHTS, SPREADS, strict=True) if with_linear else [(x[0], 1.0, SCALE_SPREAD)]
         away = [*((found - usual) / spread for found, usual, spread in weights), *(x[-3:] / SHIFT_SPREAD)]

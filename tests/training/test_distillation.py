@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from mha_cli import load
+from mha_cli.arrays import Floats
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.config.loading import config_from_dict, load_config
 from mha_cli.config.settings import Config
@@ -30,8 +30,6 @@ from tests.training.interruptions import assert_same_run, train
 from tests.training.numpy_trainer import NUM_TRAIN, NUM_UNLABELLED, NumpyTrainer, numpy_config
 
 pytestmark = pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")  # a user would see it
-
-Floats = npt.NDArray[np.float32]
 
 
 def write_texts(folder: Path, classes: int, unlabelled: bool, keep: bool = False, refit: bool = False, several: bool = False) -> Config:

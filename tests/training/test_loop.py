@@ -6,10 +6,10 @@ from typing import Any
 
 import keras
 import numpy as np
-import numpy.typing as npt
 import pytest
 import tensorflow as tf
 
+from mha_cli.arrays import Array, Float64s, Floats, Int32s, Int64s
 from mha_cli.config.settings import Config, TrainingConfig
 from mha_cli.data.preparation import PreparedData
 from mha_cli.data.targets import one_hot
@@ -26,14 +26,12 @@ from mha_cli.training.validation import Validation
 from tests.errors import error_of
 from tests.training.numpy_trainer import NUM_TRAIN, STEPS, NumpyTrainer, numpy_config, numpy_data
 
-Floats = npt.NDArray[np.float32]
-
 
 def with_training(config: Config, **settings: object) -> Config:
     return config.model_copy(update={"training": TrainingConfig.model_validate(config.training.model_dump() | settings)})
 
 
-def random_probabilities(num_texts: int, num_classes: int) -> tuple[Floats, npt.NDArray[np.int32]]:
+def random_probabilities(num_texts: int, num_classes: int) -> tuple[Floats, Int32s]:
     """Probabilities of every class, the last text's almost certain and wrong, and true classes."""
     rng = np.random.default_rng(0)
     probabilities = rng.dirichlet(np.ones(num_classes), num_texts)
@@ -43,7 +41,7 @@ def random_probabilities(num_texts: int, num_classes: int) -> tuple[Floats, npt.
     return probabilities.astype(np.float32), labels.astype(np.int32)
 
 
-def smoothed_cross_entropy(probabilities: npt.NDArray[Any], labels: npt.NDArray[Any], label_smoothing: float) -> npt.NDArray[np.float64]:
+def smoothed_cross_entropy(probabilities: Array, labels: Array, label_smoothing: float) -> Float64s:
     """- sum over c of q(c) log p(c), where q = (1 - s) [c is true] + s / C."""
     num_classes = probabilities.shape[1]
     targets = np.eye(num_classes)[labels] * (1 - label_smoothing) + label_smoothing / num_classes
@@ -265,10 +263,10 @@ class Scripted:
     def num_texts(self, _: int) -> int:
         return 10
 
-    def batches(self, _: int) -> list[npt.NDArray[np.int64]]:
+    def batches(self, _: int) -> list[Int64s]:
         return [np.arange(10)]
 
-    def steps(self, _: int, batches: list[npt.NDArray[np.int64]]) -> list[tuple[npt.NDArray[np.int64], None]]:
+    def steps(self, _: int, batches: list[Int64s]) -> list[tuple[Int64s, None]]:
         return [(rows, None) for rows in batches]
 
     def step(self, *_: object) -> tuple[float, int]:

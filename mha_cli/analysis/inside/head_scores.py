@@ -10,9 +10,9 @@ from typing import Any
 
 import keras
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
+from mha_cli.arrays import Float64s
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.batches import scoring_batches
 from mha_cli.data.corpus import EncodedTexts
@@ -86,9 +86,7 @@ def score_heads(
     return HeadReport(labelled.data, labelled.split, len(texts), with_all, heads), texts
 
 
-def gradient_importance(
-    model: keras.Model, masks: list[Any], texts: EncodedTexts, memory_estimate: MemoryEstimate
-) -> list[npt.NDArray[np.float64]]:
+def gradient_importance(model: keras.Model, masks: list[Any], texts: EncodedTexts, memory_estimate: MemoryEstimate) -> list[Float64s]:
     """I_h = E |∂ loss / ∂ ξ_h| for the number ξ_h that multiplies a head's output, at 1; an array (H,) per block.
 
     Source: Michel et al. 2019, eq. 2.
