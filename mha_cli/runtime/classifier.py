@@ -19,33 +19,19 @@ from mha_cli.runtime.probabilities import probabilities_of
 
 @dataclass(frozen=True)
 class Prediction:
-    """The classifier's answer to one text.
+    """The classifier's answer to one text."""
 
-    Args:
-        text: text as it came in.
-        label: most probable class.
-        probability: probability of that class, in [0, 1].
-        probabilities: probability of every class, by name, in [0, 1]; they sum to 1, unless a text may have several labels.
-        num_tokens: tokens of the whole text.
-        num_read: tokens that the model reads of them.
-        num_unknown: tokens among those read that the vocabulary does not have.
-        num_marks: punctuation marks among those read that the vocabulary has.
-        threshold: probability that the checkpoint asks of that class, in [0, 1].
-        labels: classes that reach their thresholds, the most probable first; None if a text has one label.
-        label_separator: what stands between them in one cell.
-    """
-
-    text: str
-    label: str
-    probability: float
-    probabilities: dict[str, float]
-    num_tokens: int
-    num_read: int
-    num_unknown: int
-    num_marks: int
-    threshold: float = 0.0
-    labels: tuple[str, ...] | None = None
-    label_separator: str = LABEL_SEPARATOR
+    text: str  # text as it came in
+    label: str  # most probable class
+    probability: float  # probability of that class, in [0, 1]
+    probabilities: dict[str, float]  # probability of every class, in [0, 1]; they sum to 1, unless a text may have several labels
+    num_tokens: int  # tokens of the whole text
+    num_read: int  # tokens that the model reads of them
+    num_unknown: int  # tokens among those read that the vocabulary does not have
+    num_marks: int  # punctuation marks among those read that the vocabulary has
+    threshold: float = 0.0  # probability that the checkpoint asks of that class, in [0, 1]
+    labels: tuple[str, ...] | None = None  # classes that reach their thresholds, the most probable first; None if a text has one label
+    label_separator: str = LABEL_SEPARATOR  # separator of the labels in one cell
 
     @property
     def answer(self) -> str | None:
