@@ -194,9 +194,7 @@ class ModelConfig(Settings):
     """PositionalEmbedding → TransformerEncoder × num_blocks → GlobalMaxPooling1D → Dropout → Dense."""
 
     pretrained: str | None = Field(
-        None,
-        min_length=1,
-        description="Folder of a pretrained encoder, which decides the encoder's sizes; null trains one from scratch.",
+        None, min_length=1, description="Folder of a pretrained encoder, which decides the encoder's sizes; null trains one from scratch."
     )
     vectors: str | None = Field(
         None, min_length=1, description="File of word vectors that start the embeddings and that the linear model reads; null for none."
@@ -393,11 +391,9 @@ class Config(Settings):
         """The same config for texts with one label, or with several; an MhaError is raised if a setting does not go with them."""
         if self.is_multi_label and not several:
             raise MhaError("task=multi-label, and every text has one label", "set data.label_separator, or give lists of labels")
-        config = self.model_copy(update={"task": "multi-label"}) if several else self
-        for fault in config._faults_of_several_labels() if several else ():
-            message, _, way_out = fault.rpartition("; ")
-            raise MhaError(message, way_out)
-        return config
+        if several and self.training.class_weights != "none":
+            raise MhaError("training.class_weights=balanced weighs texts by their one class, and texts have several labels", "take none")
+        return self.model_copy(update={"task": "multi-label"}) if several else self
 
     def of_checkpoint(self) -> Self:
         """The config of the checkpoint: without the linear model if that only teaches the encoder."""
@@ -439,8 +435,6 @@ class Config(Settings):
             yield "training.keep_linear=false drops a linear model that teaches no encoder; take teacher=linear, or keep_linear=true"
         if self.training.finetune_epochs:
             yield from self._faults_of_finetuning(self.training.finetune_epochs)
-        if self.is_multi_label:
-            yield from self._faults_of_several_labels()
 
     def _faults_of_ngrams_and_subwords(self) -> Iterator[str]:
         ngrams, ngram_buckets = self.model.max_ngram, self.model.ngram_buckets
@@ -456,10 +450,6 @@ class Config(Settings):
         if characters and not (buckets or in_linear):
             way_out = "set model.subword_buckets or linear.subwords, or take subword_characters=0"
             yield f"text.subword_characters={characters} has no effect; {way_out}"
-
-    def _faults_of_several_labels(self) -> Iterator[str]:
-        if self.training.class_weights != "none":
-            yield "training.class_weights=balanced weighs texts by their one class, and texts have several labels; take none"
 
     def _faults_of_finetuning(self, labelled: int) -> Iterator[str]:
         if not self.auto and not self.training.teacher:
