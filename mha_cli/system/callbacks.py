@@ -55,6 +55,12 @@ class Callbacks:
     on_texts: Callable[[int, int], None] = lambda _done, _total: None  # texts scored so far, and all
     stop: Callable[[], bool] = lambda: False  # asked after each step; True ends the run with KeyboardInterrupt, its state saved
 
+    def after_step(self, progress: StepProgress) -> None:
+        """Report a step; a run that is asked to stop and has no state to save ends with KeyboardInterrupt."""
+        self.on_step(progress)
+        if self.stop():
+            raise KeyboardInterrupt
+
 
 SILENT = Callbacks()
 

@@ -64,14 +64,10 @@ class FrozenEncoder:
         self.seconds = monotonic() - started
 
     def logits(self, texts: EncodedTexts) -> Floats:
-        """The logits of texts, (N, U); the features of the validation part are there already."""
-        features_ND = self._known_ND[len(self.data.train) :] if texts is self.data.validation else self._features(texts.for_encoder)
-        return features_ND @ self._kernel_DU + self._bias_U
-
-    @property
-    def train_logits(self) -> Floats:
-        """The logits of the texts that it has learnt from, (N, U)."""
-        return self._known_ND[: len(self.data.train)] @ self._kernel_DU + self._bias_U
+        """The logits of texts, (N, U); the features of both parts of the data are there already."""
+        train_ND, validation_ND = np.split(self._known_ND, [len(self.data.train)])
+        known = train_ND if texts is self.data.train else validation_ND if texts is self.data.validation else None
+        return (self._features(texts.for_encoder) if known is None else known) @ self._kernel_DU + self._bias_U
 
     def refitted(self) -> FrozenEncoder:
         """The same, its last layer fitted with the validation part as well."""

@@ -138,10 +138,7 @@ def _train(config: Config, output: RunDirectory, callbacks: Callbacks, data: Pre
 
 
 def fit(
-    trainer: Trainer,
-    validation: Validation,
-    on_step: Callable[[StepProgress], None] = lambda _: None,
-    earlier: Sequence[EpochRecord] = (),
+    trainer: Trainer, validation: Validation, on_step: Callable[[StepProgress], None] = lambda _: None, earlier: Sequence[EpochRecord] = ()
 ) -> Iterator[EpochRecord]:
     """Train epoch by epoch, until the last one or until patience runs out; each record comes before the next epoch changes the trainer.
 
@@ -171,22 +168,16 @@ def fit(
 def fit_frozen(trainer: FrozenEncoder, validation: Validation) -> Iterator[EpochRecord]:
     """The record of a frozen encoder, which learns its last layer in one go."""
     loss, accuracy = validation.score(trainer)
-    labels = trainer.data.train.labels
-    train_loss, train_accuracy = mean_loss_and_accuracy(probabilities_of(trainer.train_logits, are_several(labels)), labels)
-    yield EpochRecord(1, train_loss, train_accuracy, loss, accuracy, trainer.seconds, len(trainer.data.train) / trainer.seconds, True)
+    texts, labels = trainer.data.train, trainer.data.train.labels
+    train_loss, train_accuracy = mean_loss_and_accuracy(probabilities_of(trainer.logits(texts), are_several(labels)), labels)
+    yield EpochRecord(1, train_loss, train_accuracy, loss, accuracy, trainer.seconds, len(texts) / trainer.seconds, True)
 
 
 def refit(config: Config, data: PreparedData, distribution: Distribution, callbacks: Callbacks) -> Trainer:
     """An encoder that has learnt from all labelled texts, those of the validation part among them."""
-
-    def on_step(progress: StepProgress) -> None:
-        callbacks.on_step(progress)
-        if callbacks.stop():
-            raise KeyboardInterrupt
-
     trainer = Trainer(config, data.with_validation(), distribution)
     for epoch in range(1, config.training.epochs + 1):
-        run_epoch(trainer, epoch, on_step)
+        run_epoch(trainer, epoch, callbacks.after_step)
     return trainer
 
 

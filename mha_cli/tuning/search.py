@@ -19,7 +19,7 @@ from mha_cli.data.preparation import PreparedData, prepare
 from mha_cli.data.sources import with_columns
 from mha_cli.errors import MhaError, shown_path
 from mha_cli.linear.composition import LinearModel
-from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord, StepProgress
+from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord
 from mha_cli.system.tensorflow_setup import graphs_let_go
 from mha_cli.system.whole_files import atomic_replace
 from mha_cli.training.distribution import Distribution
@@ -158,15 +158,9 @@ def _try(
 
     ``reached`` takes the validation loss after each quarter of the epochs.
     """
-
-    def on_step(progress: StepProgress) -> None:
-        callbacks.on_step(progress)
-        if callbacks.stop():
-            raise KeyboardInterrupt
-
     kept = record = None
     quarter, epochs = 0, trainer.config.training.epochs
-    for record in fit(trainer, validation, on_step):
+    for record in fit(trainer, validation, callbacks.after_step):
         kept = record if record.best else kept
         if (now := QUARTERS * record.epoch // epochs) > quarter:
             quarter = now
