@@ -50,10 +50,7 @@ class LabelEvaluation:
 
 
 def evaluate_labels(
-    checkpoint: Checkpoint,
-    labelled: LabelledTexts,
-    answers: tuple[Floats, float],
-    target: tuple[Measure, float] | None = None,
+    checkpoint: Checkpoint, labelled: LabelledTexts, answers: tuple[Floats, float], target: tuple[Measure, float] | None = None
 ) -> LabelEvaluation:
     """``evaluate`` for a checkpoint that gives several labels per text; without a target, its own thresholds are scored."""
     probabilities, seconds = answers

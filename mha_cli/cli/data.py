@@ -45,8 +45,7 @@ def data(
         Option("--label-issues", min=1, metavar="N", help="List the N training labels that a model of the other texts contradicts most."),
     ] = None,
     number: Annotated[
-        int | None,
-        Option("--next", min=1, max=500, metavar="N", help="Choose the N texts whose labels would teach most; FILE has none."),
+        int | None, Option("--next", min=1, max=500, metavar="N", help="Choose the N texts whose labels would teach most; FILE has none.")
     ] = None,
     checkpoint: options.CheckpointOption = None,
     output: Annotated[

@@ -24,11 +24,7 @@ def companions(checkpoint: Checkpoint) -> dict[str, str]:
         ``vocabulary.txt``, one token per line, the line number, counted from 0, being its id; ``labels.txt``, one class per line;
         ``mha.json``, class names and every setting; ``tokenizer.json`` of a pretrained encoder.
     """
-    description = {
-        "mha_version": __version__,
-        "class_names": list(checkpoint.class_names),
-        "config": config_to_dict(checkpoint.config),
-    }
+    description = {"mha_version": __version__, "class_names": list(checkpoint.class_names), "config": config_to_dict(checkpoint.config)}
     return {
         "vocabulary.txt": "\n".join(checkpoint.vocabulary.tokens) + "\n",
         "labels.txt": "".join(f"{printable(name, 1000)}\n" for name in checkpoint.class_names),

@@ -43,11 +43,7 @@ class Stack:
 
 
 def fit_stack(
-    encoder_logits: Floats,
-    linear_logits: Floats | None,
-    labels: Labels,
-    weights: Floats | None = None,
-    is_pretrained: bool = False,
+    encoder_logits: Floats, linear_logits: Floats | None, labels: Labels, weights: Floats | None = None, is_pretrained: bool = False
 ) -> Stack:
     """The most probable weights: those of least cross-entropy, pulled towards the usual weights if there are few texts.
 

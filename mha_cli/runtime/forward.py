@@ -33,11 +33,7 @@ quiet_overflow = np.errstate(over="ignore", invalid="ignore")
 
 @quiet_overflow
 def class_probabilities(
-    tokens: Array,
-    weights: Weights,
-    config: Config,
-    encoder: Callable[[Array, Array], Array] | None = None,
-    pieces_BP: Array | None = None,
+    tokens: Array, weights: Weights, config: Config, encoder: Callable[[Array, Array], Array] | None = None, pieces_BP: Array | None = None
 ) -> Array:
     """Probabilities of all classes, (B, C), for padded tokens: ids (B, L), or ids and characters (B, L, 1 + W).
 
