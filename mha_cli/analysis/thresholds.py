@@ -74,7 +74,9 @@ def score_thresholds(
         answers = has_class(possible, class_id) & (probabilities[:, class_id].astype(np.float64) >= threshold)
         num_answers, num_texts = int(np.count_nonzero(answers)), int(np.count_nonzero(is_class))
         num_right = int(np.count_nonzero(answers & is_class))
-        precision, recall = (_share_and_interval(num_right, total) for total in (num_answers, num_texts))
+        precision, recall = (
+            (num_right / total, wilson_interval(num_right, total)) if total else (None, None) for total in (num_answers, num_texts)
+        )
         found = None if reached is None else reached[name]
         scores.append(ThresholdScore(name, threshold, found, num_answers, num_right, num_texts, *precision, *recall))
     return scores
@@ -83,7 +85,3 @@ def score_thresholds(
 def _possible_answers(probabilities: Floats, labels: Labels) -> Labels:
     """The answers without thresholds: the most probable class, (N,), or where a text may have several, all of them, (N, C)."""
     return answers_among(probabilities, are_several(labels), 0.0)
-
-
-def _share_and_interval(num_right: int, total: int) -> tuple[float, tuple[float, float]] | tuple[None, None]:
-    return (num_right / total, wilson_interval(num_right, total)) if total else (None, None)

@@ -55,11 +55,6 @@ class PreparedData:
     base: Checkpoint | None = None  # model that is trained on; None for a training from the start
     held_out_before: Bools = field(default_factory=lambda: np.zeros(0, bool))
 
-    @property
-    def forgets(self) -> bool:
-        """Whether the texts of ``base`` are not among the texts, so that only its weights know of them."""
-        return self.base is not None and not self.held_out_before.any()
-
     def with_validation(self) -> PreparedData:
         """The same with all labelled texts in ``train``."""
         train = join_texts(self.train, self.validation)

@@ -154,7 +154,9 @@ def _prepare(builder: Any, name: str, data_dir: str, log: Callable[[str], None])
     shown = shown_path(data_dir)
     log(f"downloading {name} to {shown}")
     try:
-        _check_network(builder)
+        if url := next((url for url in builder.url_infos or () if url.startswith("http")), None):
+            with suppress(HTTPError):  # a server that answers; without network, TFDS would try for minutes, and leave folders behind
+                urlopen(Request(url, method="HEAD"), timeout=NETWORK_TIMEOUT_S).close()
         with redirect_stdout(sys.stderr):  # TFDS prints what it is about to do
             builder.download_and_prepare()
     except Exception as error:  # whatever a set's own code, the network or the disk raises
@@ -165,13 +167,6 @@ def _prepare(builder: Any, name: str, data_dir: str, log: Callable[[str], None])
         )
         message = f"{name} cannot be downloaded to {shown}: {printable(_first_line(error), 200)}"
         raise MhaError(message, hint, EXIT_FAILURE) from None
-
-
-def _check_network(builder: Any) -> None:
-    """Raise an OSError within seconds where there is no network: TFDS would try for minutes, and leave folders behind."""
-    if url := next((url for url in builder.url_infos or () if url.startswith("http")), None):
-        with suppress(HTTPError):  # a server that answers
-            urlopen(Request(url, method="HEAD"), timeout=NETWORK_TIMEOUT_S).close()
 
 
 def _first_line(error: Exception) -> str:

@@ -95,7 +95,7 @@ class _Fit:
         repeats = self.texts.weights
         weights = loss_weights(config.training.class_weights, one_hot(labels, num_classes), repeats)
         self.base = earlier = None
-        if data.base is not None and data.forgets:
+        if data.base is not None and not data.held_out_before.any():  # only its weights know of its texts
             self.base = linear_of(data.base, num_classes, self.num_words)
         if self.base is not None:
             earlier = Coefficients(self.base.table, self.base.bias)

@@ -157,7 +157,7 @@ def _fit_stored(
         found_R += np.bincount(ngrams.indices, ngrams.data, minlength=buckets)
         counted = (csr_matrix(one_hot(labels[rows], num_classes)).T @ ngrams).tocoo()
         np.add.at(within_CR, (counted.row, counted.col), counted.data.astype(np.float32))
-    shares = [_share(has_class(labels, class_id), examples.repeats) for class_id in range(num_classes)]
+    shares = [float(np.average(has_class(labels, class_id), weights=examples.repeats)) for class_id in range(num_classes)]
     scale_R = _weights_by_counts(found_R, zip(shares, within_CR, strict=True), total, num_classes)
     rms = float(np.sqrt(np.square(scale_R) @ squares_F[:buckets] / total)) or 1.0
     mean_D = sums_F[buckets:] / total
@@ -206,7 +206,7 @@ def feature_weights(features: Any, labels: Labels, num_classes: int, repeats: Fl
         return np.bincount(features.indices, None if repeats is None else np.repeat(repeats, np.diff(features.indptr)), num_features)
 
     within = (
-        (_share(is_class, repeats), counts(features[is_class], None if repeats is None else repeats[is_class]))
+        (float(np.average(is_class, weights=repeats)), counts(features[is_class], None if repeats is None else repeats[is_class]))
         for is_class in (has_class(labels, class_id) for class_id in np.flatnonzero(class_sizes(labels, num_classes)).tolist())
     )
     total = len(labels) if repeats is None else float(repeats.sum(dtype=np.float64))
@@ -217,10 +217,6 @@ def _label_weights(labels: Bools, repeats: Floats | None) -> Floats:
     """Weight of each text's loss for labels, (N, C) or one, (N,): the root of what would give the texts with and without one the same."""
     shares = np.clip(np.average(labels, axis=0, weights=repeats), 1e-9, 1 - 1e-9)
     return np.sqrt(np.where(labels, 0.5 / shares, 0.5 / (1 - shares)), dtype=np.float32)
-
-
-def _share(is_class: Bools, repeats: Floats | None) -> float:
-    return float(np.average(is_class, weights=repeats))
 
 
 def _repeated(values: Any, indptr: Any, repeats: Floats | None) -> Any:

@@ -41,7 +41,12 @@ def write_page(report: Report, made_with: Mapping[str, str], again: Sequence[str
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, finalize=_shown, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
-    environment.filters |= {"plural": plural, "percent": _percent, "decisive": _decisive, "depth": shade_depth}
+    environment.filters |= {
+        "plural": plural,
+        "percent": lambda share: "–" if share is None else f"{share:.2%}",
+        "decisive": lambda falls: sorted(range(len(falls)), key=lambda number: -abs(falls[number]))[:TOLD_WORDS],
+        "depth": shade_depth,
+    }
     page, style = (
         files(package).joinpath(name).read_text("utf-8")
         for package, name in (("mha_cli.report", "page.html"), ("mha_cli.pages", "shared.css"))
@@ -95,11 +100,3 @@ def inline_svg(name: str, draw: Callable[[], Figure]) -> Markup:
 def _shown(value: Any) -> Any:
     """A value of the template: text without control characters, which is then escaped."""
     return printable(value, LONGEST) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{share:.2%}"
-
-
-def _decisive(falls: Sequence[float]) -> list[int]:
-    return sorted(range(len(falls)), key=lambda number: -abs(falls[number]))[:TOLD_WORDS]
