@@ -6,14 +6,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from mha_cli.analysis.evaluation import (
-    accuracy_by,
-    area_under_roc,
-    class_scores,
-    evaluate,
-    most_frequent_confusions,
-    top_3_accuracy,
-)
+from mha_cli.analysis.evaluation import accuracy_by, area_under_roc, class_scores, evaluate, most_frequent_confusions, top_3_accuracy
 from mha_cli.arrays import Floats, Int32s
 from mha_cli.data.scored_texts import LabelledTexts
 from mha_cli.runtime.metrics import calibration_error

@@ -322,10 +322,7 @@ SECTIONS: dict[str, list[Case]] = {
             "or before it as __label__CLASS",
             files={"reviews.txt": "A superb film\nA bad film\n"},
         ),
-        Case(
-            "init reviews.csv",
-            "reviews.csv: 2 of 2 texts have a class of their own; check the label column",
-        ),
+        Case("init reviews.csv", "reviews.csv: 2 of 2 texts have a class of their own; check the label column"),
         Case(
             "init reviews",
             "reviews: 2 of 2 texts have a class of their own; each .txt file is one text: give every text a file of its own, "

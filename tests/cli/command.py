@@ -215,11 +215,7 @@ def read_terminal(descriptor: int) -> bytes:
 
 
 def run_here(
-    *args: str | bytes | Path,
-    cwd: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    stdin: str | bytes = b"",
-    env: Mapping[str, str] | None = None,
+    *args: str | bytes | Path, cwd: Path, monkeypatch: pytest.MonkeyPatch, stdin: str | bytes = b"", env: Mapping[str, str] | None = None
 ) -> Result:
     """Run ``mha ARGS`` in this process: the same code without the start-up of Python and TensorFlow, for all but the first."""
     with (

