@@ -105,11 +105,7 @@ class FileTexts(TextSource):
 
 
 def read_labelled(
-    paths: Iterable[str],
-    columns: Columns,
-    dialect: Dialect = USUAL,
-    warnings: StreamWarnings | None = None,
-    label_separator: str | None = None,
+    paths: Iterable[str], columns: Columns, dialect: Dialect = USUAL, warnings: StreamWarnings | None = None, separator: str | None = None
 ) -> Iterator[LabelledText]:
     """Labelled texts from files and folders, or patterns of them, one after another, as a stream.
 
@@ -122,7 +118,7 @@ def read_labelled(
         form = "folder" if is_folder(path) else labelled_format(path, dialect)
         if columns.weight and form in ("folder", "fasttext"):
             raise MhaError(f"{reading.name}: has no columns, so no weights", "set data.weight_column=null, or give a table or JSON lines")
-        return _folder_texts(path, reading) if form == "folder" else _file_texts(path, form, reading, label_separator)
+        return _folder_texts(path, reading) if form == "folder" else _file_texts(path, form, reading, separator)
 
     return chain.from_iterable([texts_of(path) for given in paths for path in matching_paths(given)])
 
@@ -193,7 +189,7 @@ def file_reading(path: str, columns: Columns, dialect: Dialect, warnings: Stream
     return Reading(shown_path(path), columns, dialect, warnings or StreamWarnings(), path.lower().endswith(".gz"), strict=True)
 
 
-def _file_texts(path: str, form: Format, reading: Reading, label_separator: str | None) -> Iterator[LabelledText]:
+def _file_texts(path: str, form: Format, reading: Reading, separator: str | None) -> Iterator[LabelledText]:
     columns, empty = reading.columns, True
     if form == "fasttext":
         columns = columns._replace(text="text", fields=("label",))  # it has no others
@@ -201,7 +197,7 @@ def _file_texts(path: str, form: Format, reading: Reading, label_separator: str 
         empty = False
         label, *more = record.fields
         weight = weight_of(more.pop(0), place_of(path, record.line), columns.weight) if columns.weight else 1.0
-        one = labelled(record.text, label, path, record.line, *more, column=columns.fields[0], separator=label_separator)
+        one = labelled(record.text, label, path, record.line, *more, column=columns.fields[0], separator=separator)
         yield one if weight == 1.0 else one._replace(weight=weight)
     if empty:
         hint = _ROWS.get(form, f"write a header line ({columns.header}) and one text per row")

@@ -159,8 +159,11 @@ class SampleTexts(TextSource):
             pair, class_id = divmod(number, 2)
             plans, words = (twin_plans, twin_words) if pair < num_twin_pairs else (plain_plans, plain_words)
             plan_index, words_index = divmod(draws[pair], len(words))
-            plan = plans[plan_index]
-            yield LabelledText(_render(plan, *words[words_index][class_id]), self.class_names[class_id], "", file, line, plan)
+            plan, (x, y) = plans[plan_index], words[words_index][class_id]
+            clause = plan.construction.format(subject=plan.subject, x=x, y=y) + plan.closing
+            if not plan.opening or plan.opening.endswith("."):
+                clause = clause[0].upper() + clause[1:]
+            yield LabelledText(f"{plan.opening} {clause}".lstrip(), self.class_names[class_id], "", file, line, plan)
 
 
 @cache
@@ -174,10 +177,3 @@ def _plans(constructions: tuple[str, ...], is_test: bool) -> list[Plan]:
         for pattern in patterns
         for rows in product(*(table[residue::MODULUS] for table, residue in zip(tables, pattern, strict=True)))
     ]
-
-
-def _render(plan: Plan, x: str, y: str) -> str:
-    clause = plan.construction.format(subject=plan.subject, x=x, y=y) + plan.closing
-    if not plan.opening or plan.opening.endswith("."):
-        clause = clause[0].upper() + clause[1:]
-    return f"{plan.opening} {clause}".lstrip()

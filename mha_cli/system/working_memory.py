@@ -74,12 +74,9 @@ class MemoryEstimate:
         """Refuse a text of this length, in tokens, if it does not fit even alone."""
         refuse_bytes(self.num_bytes(1, length), f"{self.name}: a text of {length:,} tokens", "give shorter texts")
 
-    def _at_once(self, every: int, least: int) -> int:
-        return max(least, min(every, BLOCK_BYTES)) if self.in_blocks else every
-
     def _linear_bytes(self, linear: LinearConfig, tokens: int) -> int:
-        ngrams = tokens * linear.max_ngram
-        logits = self._at_once(2 * FLOAT * ngrams * self.num_classes, 2 * FLOAT * self.num_classes)
+        ngrams, of_one = tokens * linear.max_ngram, 2 * FLOAT * self.num_classes
+        logits = max(of_one, min(ngrams * of_one, BLOCK_BYTES)) if self.in_blocks else ngrams * of_one
         return NGRAM_BYTES * ngrams + logits + (self._subword_bytes(tokens, self.num_classes) if linear.subwords else 0)
 
     def _subword_bytes(self, tokens: int, width: int) -> int:

@@ -111,13 +111,13 @@ def test_a_list_of_labels_has_their_names_once_each(labels: Any, names: tuple[st
 @pytest.mark.parametrize(("cell", "names"), [("b|a", ("a", "b")), ("a", ("a",)), ("", ()), ("a| |", ("a",))])
 def test_a_separator_makes_a_list_of_every_cell(cell: str, names: tuple[str, ...]) -> None:
     Path("a.csv").write_text(f"text,label\na text,{cell}\n")
-    assert [one.label for one in read_labelled(["a.csv"], labelled_columns(), label_separator="|")] == [names]
+    assert [one.label for one in read_labelled(["a.csv"], labelled_columns(), separator="|")] == [names]
 
 
 def test_with_a_separator_null_is_an_empty_cell() -> None:
     """As pandas writes an empty cell into Parquet and JSON; inside a list, it is still missing."""
     Path("a.jsonl").write_text('{"text": "a text", "label": null}\n{"text": "another", "label": ["a", null]}\n')
-    texts = read_labelled(["a.jsonl"], labelled_columns(), label_separator="|")
+    texts = read_labelled(["a.jsonl"], labelled_columns(), separator="|")
     assert next(texts).label == ()
     assert error_of(lambda: [*texts]) == 'a.jsonl:2: the label "label" is missing; give every text a class, or leave the row out'
 
