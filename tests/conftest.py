@@ -31,7 +31,6 @@ settings.register_profile("mha", deadline=None)  # no test asserts a time
 settings.load_profile("mha")
 
 VOCABULARY_SIZE = 23
-SEQUENCE_LENGTH = 13
 TAKE_MINUTES = ("test_imdb.py", "test_backends.py", "test_docs.py")
 """Files that begin first, so that no process is left with one of their tests when the others have ended."""
 
@@ -59,7 +58,7 @@ class ModelCase(NamedTuple):
 
 def _case(num_classes: int = 2, characters: int = 0, linear: dict[str, Any] | None = None, **model: Any) -> ModelCase:
     sizes = {"embed_dim": 14, "num_heads": 2, "feed_forward_dim": 17}
-    text = {"vocabulary_size": 29, "sequence_length": SEQUENCE_LENGTH}  # more ids allowed than the vocabulary really has
+    text = {"vocabulary_size": 29, "sequence_length": 13}  # more ids allowed than the vocabulary really has
     text["subword_characters"] = characters
     config = config_from_dict({"text": text, "model": {**sizes, **model}, "linear": linear}, "test")
     return ModelCase(config, VOCABULARY_SIZE, num_classes)

@@ -24,14 +24,13 @@ from tests.checkpoints import small_checkpoint_file
 from tests.cli.command import TIMEOUT, environment, run_here
 from tests.documentation import DOCS, ROOT
 
-PAGE = (DOCS / "deploy.md").read_text("utf-8")
 REVIEWS = {"A superb, moving film, and not a minute too long.": "pos", "A great cast; the script is awful.": "neg"}
 MOST_MEGABYTES = 120  # memory of a service with the packaged model
 
 
 def block(language: str) -> str:
     """The page's block in a language."""
-    return PAGE.partition(f"```{language}\n")[2].partition("```")[0]
+    return (DOCS / "deploy.md").read_text("utf-8").partition(f"```{language}\n")[2].partition("```")[0]
 
 
 def test_what_is_required_is_what_the_package_depends_on() -> None:

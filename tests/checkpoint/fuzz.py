@@ -34,7 +34,6 @@ from tests.checkpoints import same
 MORE_MEMORY = 200_000_000  # bytes of address space that reading may take beside the libraries
 SECONDS = 5  # seconds of processor time for one mutant; on an idle processor it takes a few thousandths
 
-READER = {str(Path(checkpoint.__path__[0], f"{name}.py")) for name in ("archive", "hdf5", "file")}
 WRITERS = {"write_checkpoint", "_weights_to_hdf5"}
 
 Line = tuple[str, int]
@@ -43,7 +42,7 @@ Line = tuple[str, int]
 def refusals() -> set[Line]:
     """File and line of every ``raise``, and every ``require``, in the reader."""
     found = set()
-    for path in READER:
+    for path in {str(Path(checkpoint.__path__[0], f"{name}.py")) for name in ("archive", "hdf5", "file")}:
         functions = [node for node in ast.parse(Path(path).read_text(encoding="utf-8")).body if getattr(node, "name", "") not in WRITERS]
         for node in (node for function in functions for node in ast.walk(function)):
             if isinstance(node, ast.Raise) or (isinstance(node, ast.Call) and ast.unparse(node.func) in {"require", "_require"}):

@@ -6,8 +6,7 @@ import pytest
 from mha_cli.checkpoint.quantization import LARGEST, dequantize, quantize, quantized_size
 from mha_cli.config.parameters import Parameter
 
-SHAPES = {"table": (50, 3), "kernel": (4, 2, 5), "bias": (7,), "one": (9, 1)}
-PARAMETERS = [Parameter(path, "", shape) for path, shape in SHAPES.items()]
+PARAMETERS = [Parameter(path, "", shape) for path, shape in {"table": (50, 3), "kernel": (4, 2, 5), "bias": (7,), "one": (9, 1)}.items()]
 
 
 @pytest.fixture

@@ -16,10 +16,9 @@ READERS = (
 )
 """Other commands that a checkpoint can be put behind."""
 
-SAMPLE = "data: {source: sample}\n"
 FILES = "data: {source: files, train: reviews.csv}\n"
 ROWS = b"text,label\nthe film was superb,pos\ndreadful,neg\n"
-ALWAYS: dict[str, str | bytes] = {"sample.yaml": SAMPLE, "mine.yaml": FILES, "reviews.csv": ROWS}
+ALWAYS: dict[str, str | bytes] = {"sample.yaml": "data: {source: sample}\n", "mine.yaml": FILES, "reviews.csv": ROWS}
 """Files of every row, beside the checkpoint good.keras with the classes neg and pos; a row may replace them."""
 
 TRAIN = "train --config sample.yaml"

@@ -22,7 +22,6 @@ from subprocess import PIPE
 from typing import IO, Any
 
 ROOT = Path(__file__).parents[2]
-MAIN = "from tests.cli.forks import main; main()"
 NUMPY_ONLY = (
     "mha_cli.cli.answers",
     "mha_cli.cli.app",
@@ -42,7 +41,7 @@ DIGITS = 10  # bytes of an answer: a process id, later an exit status
 class ForkServer:
     """A process that has imported modules and forks itself for every command; ``setup`` runs first, ``program`` in each command."""
 
-    def __init__(self, modules: Sequence[str], setup: str = "", program: str = MAIN) -> None:
+    def __init__(self, modules: Sequence[str], setup: str = "", program: str = "from tests.cli.forks import main; main()") -> None:
         self.commands: list[Forked] = []
         self._jobs, theirs = socket.socketpair()
         with theirs:

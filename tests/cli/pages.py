@@ -6,7 +6,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-LEADS = {"href", "src", "srcset", "action", "data", "poster", "xlink:href"}
 HOSTILE = "</script><b>& the <!-- film \u2028 'was' \"not\" \x1b[31m ${superb} `a` \u202e"
 """Might end the script that it stands in, or start something of its own."""
 
@@ -29,7 +28,7 @@ class Parsed(HTMLParser):
         found = {name: value or "" for name, value in attrs}
         assert not [name for name in found if name.startswith("on")]
         self.ids += [found["id"]] if "id" in found else []
-        self.references += [found[name] for name in LEADS & found.keys()]
+        self.references += [found[name] for name in {"href", "src", "srcset", "action", "data", "poster", "xlink:href"} & found.keys()]
         self.references += [f"#{found['aria-labelledby']}"] if "aria-labelledby" in found else []
         if found.get("http-equiv") == "Content-Security-Policy":
             self.policies.append(found["content"])

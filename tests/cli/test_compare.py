@@ -11,7 +11,6 @@ from tests import checkpoints
 from tests.checkpoints import WORDS, small_checkpoint
 from tests.cli.command import Mha, has_control_characters, refusal
 
-MODEL = {"name", "accuracy", "accuracy_interval", "macro_f1", "loss"}
 CLASSES = ("neg", "pos", "so-so")
 OPTIMISTIC = "the model was trained on a file of that name; if these are the same texts, the figures are optimistic"
 
@@ -45,7 +44,7 @@ def test_the_same_seed_the_same_json(mha: Mha, tmp_path: Path) -> None:
     first, again, other = (json.loads(mha("compare", *runs, "--json", *seed).stdout) for seed in ([], ["--seed", "0"], ["--seed", "1"]))
     assert first == again != other
     assert [model["name"] for model in first["models"]] == ["runs/a", "runs/b"]
-    assert all(model.keys() == MODEL for model in first["models"])
+    assert all(model.keys() == {"name", "accuracy", "accuracy_interval", "macro_f1", "loss"} for model in first["models"])
     (one,) = first["differences"]
     texts = {"only_this_right", "only_first_right", "same_answers"}
     assert one.keys() == {"name", "accuracy", "accuracy_interval", "macro_f1", "macro_f1_interval", "p_value", "verdict"} | texts

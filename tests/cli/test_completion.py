@@ -18,8 +18,6 @@ from tests.cli.command import environment, run_here
 
 Complete = Callable[[str], list[str]]
 
-BREAKS = re.compile(r"(=)")
-
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -36,7 +34,7 @@ def bash(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Complete:
     """What bash is told for a line: bash gives words broken at =, one per line, and the number of the current one."""
 
     def complete(line: str) -> list[str]:
-        words = [part for word in line.split(" ") for part in (BREAKS.split(word) if word else [""]) if part or not word]
+        words = [part for word in line.split(" ") for part in (re.split(r"(=)", word) if word else [""]) if part or not word]
         env = {"_MHA_COMPLETE": "complete_bash", "COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1), BROKEN_OFF: ""}
         result = run_here(cwd=folder, monkeypatch=monkeypatch, env=env)
         assert (result.code, result.stderr) == (0, "")

@@ -20,7 +20,6 @@ Explain = Callable[..., Result]
 
 TEXT = "The film was not DREADFUL, it’s superb"
 WORDS = ["The", "film", "was", "not", "DREADFUL", ",", "it’s", "superb"]
-HONEST = "how much a word is looked at is not by itself an explanation (Jain and Wallace 2019)"
 
 
 @pytest.fixture
@@ -49,7 +48,7 @@ def test_the_review_and_a_table_of_its_words(explain: Explain, small: Path) -> N
     rows = [[cell.strip() for cell in line.split("│")[1:4]] for line in table if line.startswith("│")]
     order = sorted(range(len(WORDS)), key=lambda place: -abs(expected.occlusion[place]))
     assert rows == [[WORDS[place], f"{expected.occlusion[place]:+.4f}", f"{expected.attention[place]:.1%}"] for place in order]
-    assert result.lines[-1] == HONEST
+    assert result.lines[-1] == "how much a word is looked at is not by itself an explanation (Jain and Wallace 2019)"
 
 
 def test_words_are_coloured_by_what_they_decide_on_a_terminal(small: Path, tmp_path: Path) -> None:
@@ -152,7 +151,6 @@ def test_hostile_class_names_and_texts_are_shown_as_they_are(mha: Mha, tmp_path:
 PARAGRAPHS = "The film was\n\nnot dreadful,\r\nit’s superb"
 PARAGRAPH_WORDS = ["The", "film", "was", "not", "dreadful", ",", "it’s", "superb"]
 TABLE = 'id,review\n1,dreadful\n2,"The film\nwas superb"\n'
-RECORDS = '{"review": "dreadful"}\n\n{"review": "The film was superb"}\n'
 
 
 def words_of(result: Result) -> list[str]:
@@ -194,7 +192,7 @@ def test_a_text_that_names_files_gets_a_remark(command: str, text: str, way_out:
     ("name", "content", "options"),
     [
         ("reviews", TABLE.replace(",", "\t"), ["--text-column", "review", "--format", "tsv"]),
-        ("reviews.jsonl", RECORDS, ["--text-column", "review"]),
+        ("reviews.jsonl", '{"review": "dreadful"}\n\n{"review": "The film was superb"}\n', ["--text-column", "review"]),
         ("reviews.txt", "dreadful\nThe film was superb\n", []),
     ],
 )

@@ -21,13 +21,12 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.usefixtures("untraced")
-BOLD = "<b onmouseover=alert(1)>bold</b><script>alert(1)</script>"
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run directory ``runs/mine``, of random weights and hostile data, with a history."""
-    names = (HOSTILE, BOLD)
+    names = (HOSTILE, "<b onmouseover=alert(1)>bold</b><script>alert(1)</script>")
     texts = [" ".join(WORDS[(row + step) % len(WORDS)] for step in range(row % 5)) + f" {names[row % 2]}" for row in range(24)]
     lines = [json.dumps({"text": text, "label": names[row % 3 % 2]}) for row, text in enumerate(texts)]
     (tmp_path / "mine.jsonl").write_text("".join(f"{line}\n" for line in lines))

@@ -25,7 +25,6 @@ def write(path: str, rows: list[tuple[str, str]], blank_lines: int = 0) -> None:
 
 
 TRAIN = [("a b c", "x"), ("a b b b", "x"), ("a d", "y"), ("A b c", "y"), ("e " * 9, "x"), ("", "y")]
-TEST = [("a b c", "y"), ("a b c", "x"), ("e f f f", "z"), ("", "x")]
 
 
 def test_scripts() -> None:
@@ -95,7 +94,7 @@ def test_all_but_the_data_is_the_recipe_to_the_letter(section: str) -> None:
 
 def test_figures_of_both() -> None:
     write("train.jsonl", TRAIN, blank_lines=2)
-    write("test.jsonl", TEST, blank_lines=1)
+    write("test.jsonl", [("a b c", "y"), ("a b c", "x"), ("e f f f", "z"), ("", "x")], blank_lines=1)
     both = profile_data(["train.jsonl", "t?s*.jsonl"])
     assert (both.data, both.num_files, both.texts.num_texts, both.texts.num_blank) == (("train.jsonl", "t?s*.jsonl"), 2, 10, 3)
     assert (both.texts.classes, both.texts.lengths, [*both.texts.scripts]) == ({"x": 5, "y": 4, "z": 1}, Lengths(3, 4, 9), ["Latin"])

@@ -11,15 +11,13 @@ from mha_cli.data import sample
 from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.sample import SampleTexts
 
-TOKEN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*|[^\w\s]")
-
 
 def source(num_texts: int = 6000, seed: int = 0) -> SampleTexts:
     return SampleTexts(SampleData(num_texts=num_texts, seed=seed))
 
 
 def tokens(text: str) -> list[str]:
-    return TOKEN.findall(text.lower())
+    return re.findall(r"[^\W_]+(?:['’][^\W_]+)*|[^\w\s]", text.lower())
 
 
 def plan_of(review: LabelledText) -> sample.Plan:

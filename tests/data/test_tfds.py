@@ -15,7 +15,6 @@ from tests.errors import error_of as one_error
 
 CATALOGUE = "https://www.tensorflow.org/datasets/catalog/overview"
 OR_DAMAGED = f"for names and versions see {CATALOGUE}, or remove the set's folder if it is damaged"
-TINY_VERSION = "tiny_reviews/1.0.0"
 SIZES = {"extra": 5, "test": 7, "train": 523}  # two batches and a part of a third
 CLASSES = ["neg", "pos", "mixed"]
 
@@ -142,7 +141,6 @@ def test_the_data_folder_of_the_environment_at_the_time(tiny_dir: Path, tmp_path
 
 
 NOT_IN = "neither in the TFDS catalogue nor in {folder}"
-NO_NAMES = ("huggingface:imdb", "../imdb", "a b", "imdb_reviews/", "imdb_reviews/plain_text/data_dir=x", "ïmdb", "a\x1b")
 
 
 @pytest.mark.parametrize(
@@ -169,7 +167,7 @@ NO_NAMES = ("huggingface:imdb", "../imdb", "a b", "imdb_reviews/", "imdb_reviews
                 f'data.name is "{printable(name)}", not the name of a TFDS set; '
                 f"write NAME, NAME/CONFIG or NAME/CONFIG:VERSION; for the names see {CATALOGUE}",
             )
-            for name in NO_NAMES
+            for name in ("huggingface:imdb", "../imdb", "a b", "imdb_reviews/", "imdb_reviews/plain_text/data_dir=x", "ïmdb", "a\x1b")
         ),
     ],
 )
@@ -194,7 +192,7 @@ def test_data_folder_that_is_not_there(tmp_path: Path, monkeypatch: pytest.Monke
 def copied(tiny_dir: Path, tmp_path: Path) -> Path:
     """The folder of a version, to be damaged."""
     shutil.copytree(tiny_dir, tmp_path / "copy")
-    return tmp_path / "copy" / TINY_VERSION
+    return tmp_path / "copy" / "tiny_reviews/1.0.0"
 
 
 def test_files_that_cannot_be_read(copied: Path) -> None:

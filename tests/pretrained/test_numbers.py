@@ -18,8 +18,6 @@ from tests.pretrained.tiny import FAMILIES, HEADS, tiny_checkpoint, tiny_folder
 
 Theirs = Callable[[Path, np.ndarray], tuple[list[np.ndarray], list[np.ndarray]]]
 
-CLOSE = {"atol": 1e-4, "rtol": 1e-4}
-
 
 @pytest.fixture
 def theirs() -> Theirs:
@@ -74,7 +72,7 @@ def assert_close(ours: list[np.ndarray], theirs: list[np.ndarray], real: np.ndar
     """Of all positions that are no padding: hidden states (B, P, D), or the weights of their queries (B, H, P, P)."""
     for x, y in zip(ours, theirs, strict=True):
         some = np.broadcast_to(real[:, :, None] if x.ndim == 3 else real[:, None, :, None], x.shape)
-        np.testing.assert_allclose(x[some], y[some], **CLOSE)
+        np.testing.assert_allclose(x[some], y[some], atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.extras

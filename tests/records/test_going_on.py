@@ -19,7 +19,6 @@ from tests.errors import error_of
 
 BAD_JSON = ("not json", "[1]", "7", '{"x": 1}', '{"text": 3}', '{"text": "a"', "{")
 BAD_ROWS = ("1", "1,a,b", '1,"a" b', 'a"b,"c"d')
-GOOD_ROWS = ("2,fine", '3,"a, ""b"""', "4,")
 
 
 def texts_and_faults(data: bytes, form: Format, cut: int = 1 << 16, column: str = "text") -> list[tuple[int, str | None, str]]:
@@ -44,7 +43,7 @@ def test_every_line_of_json_is_a_record_or_a_fault(lines: Sequence[str], cut: in
 
 
 @settings(max_examples=60)
-@given(st.lists(st.sampled_from(BAD_ROWS + GOOD_ROWS), max_size=12), st.integers(1, 50))
+@given(st.lists(st.sampled_from((*BAD_ROWS, "2,fine", '3,"a, ""b"""', "4,")), max_size=12), st.integers(1, 50))
 def test_every_row_of_a_table_is_a_record_or_a_fault(rows: Sequence[str], cut: int) -> None:
     found = texts_and_faults("\n".join(["id,text", *rows]).encode(), "csv", cut)
     assert [(line, text is None) for line, text, _ in found] == [(number, row in BAD_ROWS) for number, row in enumerate(rows, start=2)]

@@ -298,7 +298,6 @@ def test_damaged_parquet_is_read_or_refused_in_one_line(at: int, other: bytes) -
 ONE_OBJECT = "write one JSON object per line"
 DOUBLE = 'a quote inside a quoted text is written twice: ""'
 JSON, TABLE = b'{"text": "good"}\n\n', b'id,text\n1,"a\nb"\n'
-NESTED = b'{"id": 1, "a": {"body": "fine", "more": {"n": []}}, "none": {}}'
 BY_NUMBER = {"text_column": "2", "fields": ["3"]}
 NAME_THEM = "name the columns instead of numbering them (see --text-column), or take the line out"
 OPEN = b"1,5;fine\n2,5;superb\n"
@@ -318,7 +317,7 @@ FAULTS: list[tuple[Format, int, bytes, str, dict[str, Any]]] = [
     (
         "jsonl",
         0,
-        NESTED,
+        b'{"id": 1, "a": {"body": "fine", "more": {"n": []}}, "none": {}}',
         'x:1: no column "a.bdy" among id, a.body, a.more.n, none; did you mean a.body? (see --text-column)',
         {"text_column": "a.bdy"},
     ),

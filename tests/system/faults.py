@@ -22,7 +22,6 @@ from mha_cli.system.whole_files import LOCK, locked
 from tests.checkpoints import small_checkpoint
 
 FAULTS = ("killed", "short", "ENOSPC")
-CALLS = ("open", "fsync", "chmod", "replace", "unlink", "close")
 
 
 def save(path: Path, fault: str, when: int) -> dict[str, Any]:
@@ -57,7 +56,7 @@ def save(path: Path, fault: str, when: int) -> dict[str, Any]:
             fail()
             return written
 
-    for name in CALLS:
+    for name in ("open", "fsync", "chmod", "replace", "unlink", "close"):
         setattr(os, name, faulty(name, getattr(os, name)))
     os.fdopen = lambda descriptor, mode: io.BufferedWriter(Raw(descriptor, mode))
     try:
