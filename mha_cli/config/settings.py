@@ -425,7 +425,7 @@ class Config(Settings):
         if self.model.vectors and self.linear and self.linear.ngram_embeddings:
             yield "linear.ngram_embeddings=true learns what model.vectors brings; take ngram_embeddings=false, or vectors=null"
         if self.model.vectors and self.training.base:
-            yield "training.base has learnt vectors of words of its own, turned by its texts; train anew, with base=null"
+            yield "model.vectors goes with a training from the start, not with training.base; train anew on all texts"
         if self.model.pretrained and self.training.word_dropout:
             yield f"training.word_dropout={self.training.word_dropout} drops words, and model.pretrained reads pieces; take 0"
         if self.training.teacher == "linear" and not self.linear:

@@ -23,6 +23,9 @@ def with_later(
             label, _, changed = last.get(hash(one.text), (None, 0.0, 0))
             last[hash(one.text)] = one.label, one.weight, changed if label == one.label else stage
 
+    if warnings is not None:
+        warnings.num_weightless += sum(not weight for _, weight, _ in last.values())
+
     def as_later(one: LabelledText) -> LabelledText:
         label, weight, stage = last.get(hash(one.text), (one.label, one.weight, 0))
         one = one._replace(weight=weight)
@@ -35,7 +38,7 @@ def with_later(
         if one.weight and is_kept:
             yield as_later(one)
         elif is_kept and warnings is not None:
-            warnings.num_weightless += 1
+            warnings.num_weightless += hash(one.text) not in last
     for stage, read in enumerate(later, 1) if warnings is not None else ():
         for one in read(warnings):
             if one.weight and hash(one.text) not in known:

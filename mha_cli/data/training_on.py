@@ -1,5 +1,6 @@
 """Training on: a run that starts from the words, the classes and the weights of another one, its base."""
 
+import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from mha_cli.errors import MhaError, plural, printable, shown_path
 
 OPEN = (("text", "vocabulary_size"), ("training", "epochs"))  # settings that the texts decide anew
 HELD_OUT_BY = ("validation_share", "validation", "test_share")
+TRAIN_ANEW = "train anew on all texts: the command of the base's training with --set data.more=[FILE]"
 
 
 def config_to_train_on(run: Path, overrides: Sequence[str]) -> Config:
@@ -87,14 +89,14 @@ def refuse_other_settings(base: Checkpoint, config: Config, num_stages: int) -> 
     for section, (now, before) in pairs.items():
         for name in names.get(section, {*now, *before} - {"vocabulary_size"}):
             if now.get(name) != before.get(name):
-                setting, found = f"{section}.{name}".lstrip("."), f"{printable(str(now.get(name)))}"
-                way_out = f"take {setting}={printable(str(before.get(name)))}, or train anew with training.base=null"
-                raise MhaError(f"{setting}={found}: training.base has {printable(str(before.get(name)))}", way_out)
+                setting = f"{section}.{name}".lstrip(".")
+                found, wanted = (printable(json.dumps(one.get(name), separators=(",", ":"))) for one in (now, before))
+                raise MhaError(f"{setting}={found}: the base has {wanted}", f"take {setting}={wanted}, or {TRAIN_ANEW}")
     if config.is_frozen and not num_stages:
         raise MhaError("training.base: a frozen encoder learns its classes from all texts at once", "give the base's texts as well")
     if num_stages and base.config.training.refit_encoder and not config.is_frozen:
         fault = "training.base: its encoder has learnt from its held-out texts in the end (training.refit_encoder)"
-        raise MhaError(fault, "train anew with --config RUN/config.yaml --set data.more=[FILE]")
+        raise MhaError(fault, TRAIN_ANEW)
 
 
 def _is_there(given: str) -> bool:

@@ -32,6 +32,7 @@ from mha_cli.training.computed_once import computed_once
 
 STRENGTHS = (0.1, 1.0, 10.0)  # values of scikit-learn's C, of which the best out of fold is taken
 FOLDS = 3
+LOST = -10.0  # logit of a class whose texts have other labels now
 START = 0.3  # of the last layer, in the one that fine-tuning starts from
 
 
@@ -93,9 +94,14 @@ class FrozenEncoder:
 
         folds = min(FOLDS, int(np.bincount(labels)[np.unique(labels)].min()))
         fitted = _regression(features_ND, labels, folds, weights)
-        assert len(fitted.classes_) == len(data.class_names)
-        assert len(fitted.intercept_) == self._model.output_shape[-1]
-        return fitted.coef_.T.astype(np.float32), fitted.intercept_.astype(np.float32)
+        if len(fitted.classes_) == len(data.class_names):
+            return fitted.coef_.T.astype(np.float32), fitted.intercept_.astype(np.float32)
+        kernel_DU = np.zeros((features_ND.shape[1], len(data.class_names)), np.float32)
+        bias_U = np.full(len(data.class_names), LOST, np.float32)
+        bias_U[fitted.classes_] = 0.0
+        learnt_U = fitted.classes_[-len(fitted.intercept_) :]  # of two classes the second one
+        kernel_DU[:, learnt_U], bias_U[learnt_U] = fitted.coef_.T, fitted.intercept_
+        return kernel_DU, bias_U
 
 
 def _fit_label(features_ND: Floats, is_label: Bools, weights: Floats | None) -> tuple[Floats, float]:

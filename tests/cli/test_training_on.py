@@ -124,10 +124,10 @@ def test_texts_that_were_added_to_a_file_of_the_base(trained: Run, tmp_path: Pat
 
 
 def test_other_shapes_and_other_held_out_texts_are_refused(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for setting, there in (("model.embed_dim=16", "8"), ("seed=1", "0"), ("linear.max_ngram=2", "3")):
-        name = setting.partition("=")[0]
+    anew = "or train anew on all texts: the command of the base's training with --set data.more=[FILE]"
+    for setting, there in (("model.embed_dim=16", "8"), ("seed=1", "0"), ("data.test_share=0.2", "null")):
         shown = refusal(train_on(trained, tmp_path / "run", monkeypatch, setting))
-        assert shown == f"{setting}: training.base has {there}; take {name}={there}, or train anew with training.base=null"
+        assert shown == f"{setting}: the base has {there}; take {setting.partition('=')[0]}={there}, {anew}"
     assert not (tmp_path / "run").exists()
 
 

@@ -94,8 +94,7 @@ def test_an_encoder_of_few_texts_starts_from_the_regression_and_learns_from_the_
 def test_a_frozen_encoder_takes_in_a_new_class_and_a_tuned_one_that_knows_its_held_out_texts_is_refused(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    more = tmp_path / "more.csv"
-    more.write_text("text,label\n" + "".join(f"the film {number} was endless,long\n" for number in range(20)))
+    (more := tmp_path / "more.csv").write_text("text,label\n" + ROWS.replace(",bad", ",poor"))  # no text is bad any more
 
     def train_on(run: str) -> Result:
         args = ("train", "--from", run, "--set", f"data.train={more}", "--output", tmp_path / run)
@@ -103,11 +102,11 @@ def test_a_frozen_encoder_takes_in_a_new_class_and_a_tuned_one_that_knows_its_he
 
     assert train_on("frozen").code == 0
     model = mha_cli.load(tmp_path / "frozen")
-    assert model.classes == ("bad", "good", "long")
-    assert [one.label for one in model.predict(["the film 9 was superb", "the film 9 was endless"])] == ["good", "long"]
+    assert model.classes == ("bad", "good", "poor")
+    assert [one.label for one in model.predict(["the film 9 was superb", "the film 9 was dreadful"])] == ["good", "poor"]
     assert refusal(train_on("tuned")) == (
-        "training.base: its encoder has learnt from its held-out texts in the end (training.refit_encoder); train anew with "
-        "--config RUN/config.yaml --set data.more=[FILE]"
+        "training.base: its encoder has learnt from its held-out texts in the end (training.refit_encoder); train anew on "
+        "all texts: the command of the base's training with --set data.more=[FILE]"
     )
 
 
