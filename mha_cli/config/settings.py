@@ -92,15 +92,11 @@ class FilesData(DataSettings):
     )
     unlabelled: str | None = Field(None, min_length=1, description="Text file to learn from without labels, one per line; null for none.")
     text_column: Column = Field(
-        None,
-        min_length=1,
-        description="Text column: name, number from 1 in a table without header, or nested key with dots; null finds it.",
+        None, min_length=1, description="Text column: name, number from 1 in a table without header, or key with dots; null finds it."
     )
     label_column: Column = Field(None, min_length=1, description="Column of the class, named in the same ways; null finds it.")
     weight_column: Column = Field(
-        None,
-        min_length=1,
-        description="Column of how much a text of `train` counts: 2 as if it were there twice, 0 not at all; null for none.",
+        None, min_length=1, description="Column of how much a text of `train` counts: 2 as if it were twice, 0 not at all; null for none."
     )
     label_separator: str | None = Field(
         None, min_length=1, max_length=10, description="What separates several labels of one text; null if a text has one."

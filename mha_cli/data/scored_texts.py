@@ -35,15 +35,14 @@ def labelled_texts(
     """
     data = with_columns(data, callbacks.note)
     source = open_source(data, callbacks, by_options=True)
-    config, rows, caveat = checkpoint.config, None, ""
+    config, classes, rows, caveat = checkpoint.config, checkpoint.class_names, None, ""
     separator = data.label_separator if isinstance(data, FilesData) else None
     if split == "validation" and split not in source.splits:
         if config.learns_from_validation and unseen:
             part = f"{source.name}, validation part: the model has learnt from it in the end ({_refit(config)})"
             raise MhaError(part, "choose on texts that it has not learnt from: --split test, or --data FILE")
-        texts = of_known_classes(source.read(source.splits[0]), checkpoint.class_names, config.is_multi_label, separator)
-        pieces = checkpoint.text_pipeline().pieces
-        classes, by_names = checkpoint.class_names, data.validation == "names"
+        texts = of_known_classes(source.read(source.splits[0]), classes, config.is_multi_label, separator)
+        pieces, by_names = checkpoint.text_pipeline().pieces, data.validation == "names"
         corpus = Corpus(texts, config.text, None, source.name, by_names, pieces, first_classes=classes)
         _, rows = corpus.split(data.validation_share, config.seed)
         encoded = corpus.encode(rows, checkpoint.vocabulary, config.text)
@@ -51,9 +50,9 @@ def labelled_texts(
             caveat = f"{source.name}, validation part: {_learnt(checkpoint, data)}"
     else:
         split = split or default_split(data)
-        texts = of_known_classes(source.read(split), checkpoint.class_names, config.is_multi_label, separator)
+        texts = of_known_classes(source.read(split), classes, config.is_multi_label, separator)
         texts = counted(texts, f"{source.name}, split {split}", callbacks)
-        encoded = encode_labelled(texts, checkpoint.text_pipeline(), checkpoint.class_names, f"{source.name}, split {split}")
+        encoded = encode_labelled(texts, checkpoint.text_pipeline(), classes, f"{source.name}, split {split}")
         if _names_learnt_files(checkpoint, data, split):
             known = "the model was trained on a file of that name"
             caveat = f"{source.name}, split {split}: {known}; if these are the same texts, the figures are optimistic"
