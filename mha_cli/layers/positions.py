@@ -95,9 +95,7 @@ class PositionalEmbedding(Layer):
 
     def position_table(self) -> Any:
         """One row per position, learned or sinusoidal, (S, D)."""
-        if self.positions == "learned":
-            return ops.convert_to_tensor(self.position_embedding.embeddings)
-        return ops.convert_to_tensor(self.sinusoids_SD)
+        return ops.convert_to_tensor(self.position_embedding.embeddings if self.positions == "learned" else self.sinusoids_SD)
 
     def compute_mask(self, token_ids: Any, previous: Any = None) -> Any:
         """Bool (B, L): True at real tokens, False at padding."""

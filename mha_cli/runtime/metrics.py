@@ -46,9 +46,8 @@ def equal(answers: Labels, others: Labels) -> Bools:
 
 def class_counts(labels: Labels, predicted: Labels, num_classes: int) -> list[Int64s]:
     """Texts of every class, (C,): those that are classified rightly, all of them, and those that are classified as it."""
-    if are_several(labels):
-        return [class_sizes(members, num_classes) for members in (labels & predicted, labels, predicted)]
-    return [np.bincount(ids, minlength=num_classes) for ids in (labels[labels == predicted], labels, predicted)]
+    right = labels & predicted if are_several(labels) else labels[labels == predicted]
+    return [class_sizes(given, num_classes) for given in (right, labels, predicted)]
 
 
 def shares(parts: Int64s, wholes: Int64s) -> Float64s:

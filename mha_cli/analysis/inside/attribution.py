@@ -7,7 +7,6 @@ import dataclasses
 import math
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -45,8 +44,13 @@ def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: i
     linear_1U = linear_logits_of(model, tf.constant(code.tokens[None]))
 
     def probability(path_SLD: Any) -> Any:
+        """Probability of the class, (S,)."""
         embedded_SLD = embedding.with_positions(token_embedding.with_neighbours(path_SLD, no_padding_1L))
-        return class_probability(model, embedded_SLD, linear_1U, class_id)
+        mask_SL, linear_SU = (tf.repeat(one, tf.shape(path_SLD)[0], axis=0) for one in (no_padding_1L, linear_1U))
+        probabilities = after_embedding(model, embedded_SLD, mask_SL, linear_SU)
+        if probabilities.shape[-1] == 1:
+            return probabilities[:, 0] if class_id == 1 else 1.0 - probabilities[:, 0]
+        return probabilities[:, class_id]
 
     shares_S11 = ((np.arange(steps, dtype=np.float32) + 0.5) / steps)[:, None, None]
     mean_gradient_LD = tf.zeros_like(words_1LD[0])
@@ -63,13 +67,3 @@ def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: i
         word_of_piece = [len(words) if word is None else word for word in pipeline.pieces.words_of_pieces(words)]
         attributions = np.bincount(word_of_piece, attributions, len(words) + 1)[:-1]
     return [float(value) for value in attributions], float(ends[1] - ends[0])
-
-
-def class_probability(model: keras.Model, embedded_SLD: Any, linear_1U: Any, class_id: int) -> Any:
-    """Probability of a class, (S,), from embeddings on."""
-    mask_SL = tf.ones(tf.shape(embedded_SLD)[:2], dtype=tf.bool)
-    linear_SU = tf.repeat(linear_1U, tf.shape(embedded_SLD)[0], axis=0)
-    probabilities = after_embedding(model, embedded_SLD, mask_SL, linear_SU)
-    if probabilities.shape[-1] == 1:
-        return probabilities[:, 0] if class_id == 1 else 1.0 - probabilities[:, 0]
-    return probabilities[:, class_id]
