@@ -91,5 +91,7 @@ def write_next_texts(
                 lines.append(csv_row([*map(without_surrogates, names)]))
             lines += [csv_row([without_surrogates(as_text(row.get(name))) for name in names]) for row in rows]
         file.write((BOM_UTF8 if getattr(data, "encoding", None) else b"") + b"".join(lines))
-    chosen_texts = f"{plural(len(rows), 'text')}, the most useful first"
-    print(*shown_warnings(warnings), f"{chosen_texts}; write the labels into the column {printable(label)}", sep="\n", file=sys.stderr)
+    told = f"{plural(len(rows), 'text')}, the most useful first; write the labels into the column {printable(label)}"
+    if model.config.is_multi_label:
+        told += f", '{printable(model.config.cell_separator)}' between them; an empty cell means no label"
+    print(*shown_warnings(warnings), told, sep="\n", file=sys.stderr)

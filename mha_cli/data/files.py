@@ -50,7 +50,7 @@ class FileTexts(TextSource):
         self._settings = settings
         self._columns = labelled_columns(settings.text_column, settings.label_column, by_options)
         self._dialect = Dialect(settings.encoding, settings.quoting)
-        self.name = listed(settings.train_paths, 1)  # as the config gives it; of several, the first and how many there are beside it
+        self.name = listed([*settings.train_paths, *settings.more], 1)  # as given; of several, the first and how many there are beside it
         self.splits = ("train", "test") if settings.test_paths or settings.test_share else ("train",)
         self.warnings = StreamWarnings()  # about the split read last
 

@@ -14,7 +14,7 @@ from mha_cli.data.batches import Rows
 from mha_cli.data.corpus import Corpus
 from mha_cli.data.decisions import Facts
 from mha_cli.data.paths import matching_paths
-from mha_cli.errors import MhaError, plural, printable, shown_path
+from mha_cli.errors import MhaError, listed, plural, printable, shown_path
 
 OPEN = (("text", "vocabulary_size"), ("training", "epochs"))  # settings that the texts decide anew
 HELD_OUT_BY = ("validation_share", "validation", "test_share")
@@ -70,7 +70,9 @@ def in_words_beside(base: Checkpoint, corpus: Corpus, num_stages: int, validatio
     if further := corpus.class_names[len(base.class_names) :]:
         yield f"{name}: {plural(len(further), 'class')} more: {', '.join(map(printable, further[:5]))}"
     if not num_stages:
-        yield f"{name}: the texts that it was trained on are not read again, so it may forget them, and classes without new texts most"
+        own = base.config.data
+        at = f" ({shown_path(listed(own.train_paths, 1))})" if isinstance(own, FilesData) else ""
+        yield f"{name}: the texts that it was trained on{at} are not read again, so it may forget them, and classes without new texts most"
     num_texts = int((corpus.stages < num_stages).sum())
     before = base.metrics.get("labelled_texts", num_texts)
     if num_stages and corpus.weights is None and before != num_texts:  # weights may have left some out

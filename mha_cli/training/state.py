@@ -88,7 +88,7 @@ def restore_state(path: Path, trainer: Trainer) -> list[EpochRecord]:
         raise _cannot_resume(path, error) from None
     arrays = list(saved.values())
     if [(array.shape, array.dtype) for array in arrays] != [(array.shape, array.dtype) for array in trainer.arrays()]:
-        raise MhaError(f"{shown_path(path)}: belongs to another model, or to another version of mha", _WAY_OUT)
+        raise MhaError(f"{shown_path(path)}: belongs to other texts, or to another version of mha", _WAY_OUT)
     trainer.set_arrays(arrays)
     trainer.position = position
     return records

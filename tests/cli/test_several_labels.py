@@ -146,12 +146,12 @@ def test_python_gives_and_takes_lists(trained: Run) -> None:
 def test_a_text_with_a_label_near_its_threshold_is_labelled_next(mha: Mha, trained: Run) -> None:
     texts = [f"{text} by then" for text, _ in rows(40, seed=3)]
     (trained.cwd / "new.txt").write_text("\n".join(texts))
-    (found,) = lines_of(mha("data", "new.txt", "--next", "1", "-c", "runs/visits", "--json"))
+    (found,) = lines_of(result := mha("data", "new.txt", "--next", "1", "-c", "runs/visits", "--json"))
     thresholds = read_checkpoint(trained.cwd / "runs/visits/checkpoint.keras").thresholds
     answers = mha_cli.load(trained.cwd / "runs/visits").predict(texts)
     margins = {one.text: min(abs(one.probabilities[name] - thresholds[name]) for name in WORDS) for one in answers}
     assert sorted(margins, key=margins.__getitem__).index(found["text"]) < 10
-    assert found["labels"] == ""
+    assert found["labels"] == "" and "column labels, '|' between them; an empty cell means no label" in result.stderr
 
 
 @pytest.mark.parametrize("form", [pytest.param("onnx", marks=pytest.mark.extras), "saved-model"])

@@ -99,7 +99,7 @@ def test_a_state_of_another_model(config: Config, data: PreparedData, tmp_path: 
         trainer.set_arrays(arrays)
         trainer.arrays = lambda other=other: other  # type: ignore[method-assign]
         save_state(tmp_path / "state.npz", trainer, [])
-        with pytest.raises(MhaError, match=r"belongs to another model, or to another version of mha; train anew in another folder$"):
+        with pytest.raises(MhaError, match=r"belongs to other texts, or to another version of mha; train anew in another folder$"):
             restore_state(tmp_path / "state.npz", NumpyTrainer(config, data))
 
 
