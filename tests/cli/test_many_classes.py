@@ -1,6 +1,5 @@
 """Every command with a model of 77 classes with long names, on a terminal of 80 columns."""
 
-import csv
 import json
 import random
 from pathlib import Path
@@ -9,6 +8,7 @@ import pytest
 
 from tests.checkpoints import WORDS, small_checkpoint_file
 from tests.cli.command import Mha, run_here
+from tests.tables import write_table
 
 NAMES = tuple(f"balance_not_updated_after_cheque_or_cash_deposit_{number:02}" for number in range(77))
 
@@ -18,11 +18,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a checkpoint and labelled texts; two classes have none."""
     folder, rng = tmp_path_factory.mktemp("many"), random.Random(0)
     small_checkpoint_file(folder / "many.keras", NAMES)
-    with (folder / "mine.csv").open("w") as file:
-        texts = csv.writer(file)
-        texts.writerow(["text", "label"])
-        texts.writerows([" ".join(rng.choices(WORDS, k=5)), rng.choice(NAMES[2:])] for _ in range(300))
-        texts.writerows(["a film", name] for name in NAMES[2:])
+    texts = [(" ".join(rng.choices(WORDS, k=5)), rng.choice(NAMES[2:])) for _ in range(300)]
+    write_table(folder / "mine.csv", [*texts, *(("a film", name) for name in NAMES[2:])])
     return folder
 
 

@@ -13,6 +13,7 @@ from mha_cli.config.settings import FilesData
 from mha_cli.data.files import FileTexts
 from tests.checkpoints import WORDS, small_checkpoint, write_run
 from tests.cli.command import Mha, refusal
+from tests.tables import write_table
 
 LABELLED = {"source": "files", "train": "labelled.csv"}
 KNOWN = ["the film was superb", "a dreadful film", "not superb"]
@@ -21,8 +22,7 @@ KNOWN = ["the film was superb", "a dreadful film", "not superb"]
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run on a file with columns of its own."""
-    with (tmp_path / "labelled.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([("what", "verdict"), *((text, "pos") for text in KNOWN)])
+    write_table(tmp_path / "labelled.csv", ((text, "pos") for text in KNOWN), "what,verdict")
     return write_run(tmp_path / "run", small_checkpoint(), data=LABELLED | {"text_column": "what", "label_column": "verdict"})
 
 
@@ -34,8 +34,7 @@ def new_texts(number: int) -> list[str]:
 def test_the_most_uncertain_new_texts_come_with_their_columns(tmp_path: Path, run: Path, mha: Mha) -> None:
     texts = new_texts(200)
     given = [*texts, *KNOWN, texts[0], f" {KNOWN[0]}\n", "", "  "]
-    with (tmp_path / "new.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([("id", "what", "by"), *((f"n{row}", text, "Zoë, A.") for row, text in enumerate(given))])
+    write_table(tmp_path / "new.csv", ((f"n{row}", text, "Zoë, A.") for row, text in enumerate(given)), "id,what,by")
     result = mha("data", "new.csv", "--next", "7", "-c", "run", "-o", "next.csv")
     told = "7 texts, the most useful first; write the labels into the column verdict\n"
     assert (result.code, result.stdout, result.stderr) == (0, "", told)

@@ -1,6 +1,5 @@
 """Texts with several labels each, from the file to the answer, through the real command."""
 
-import csv
 import dataclasses
 import json
 import random
@@ -19,6 +18,7 @@ from mha_cli.config.settings import FilesData, MemoryData
 from mha_cli.data.files import FileTexts
 from mha_cli.data.training_on import config_to_train_on
 from tests.cli.command import TRACED_SOON, Mha, Result, Run, refusal, run_here, set_all
+from tests.tables import write_table
 
 WORDS = {"food": "soup cake bread", "price": "cheap costly bargain", "staff": "waiter smile rude"}
 SETTINGS = (
@@ -52,8 +52,7 @@ def rows(num_texts: int, seed: int = 0) -> list[tuple[str, list[str]]]:
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """``mha train --config text`` on a table with the separator, and the folder that it ran in. Not to be written to."""
     cwd = tmp_path_factory.mktemp("several")
-    with (cwd / "visits.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([("text", "labels"), *((text, "|".join(labels)) for text, labels in rows(240))])
+    write_table(cwd / "visits.csv", ((text, "|".join(labels)) for text, labels in rows(240)), "text,labels")
     with pytest.MonkeyPatch.context() as monkeypatch:
         args = ("train", "--config", "text", *set_all("data.train=visits.csv", *SETTINGS))
         return Run(cwd, run_here(*args, cwd=cwd, monkeypatch=monkeypatch))
@@ -220,10 +219,9 @@ def test_models_are_compared_by_exactly_right_texts(mha: Mha, trained: Run) -> N
 
 
 def test_wrong_labels_are_found_by_text_and_label(mha: Mha, trained: Run) -> None:
-    given = [("text", "labels"), *((text, "|".join(labels)) for text, labels in rows(240, seed=5))]
-    given[7], given[9] = ("soup cake to that place", ""), ("a sunny day we came", "staff")
-    with (trained.cwd / "wrong.csv").open("w", newline="") as file:
-        csv.writer(file).writerows(given)
+    given = [(text, "|".join(labels)) for text, labels in rows(240, seed=5)]
+    given[6], given[8] = ("soup cake to that place", ""), ("a sunny day we came", "staff")
+    write_table(trained.cwd / "wrong.csv", given, "text,labels")
     report = json.loads(mha("data", "wrong.csv", "--label-issues", "2", "--set", "data.label_separator=|", "--json").stdout)
     issues = {one["line"]: (one["label"], one["suggested"]) for one in report["label_issues"]}
     assert issues == {8: ("", "food"), 10: ("staff", "")}
@@ -284,8 +282,7 @@ def test_a_model_of_one_class_refuses_lists(mha: Mha, small: Path, trained: Run)
 
 def test_a_run_takes_in_a_further_label(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     more = [(f"{text} loud", [*labels, "noise"]) if row % 3 else (text, labels) for row, (text, labels) in enumerate(rows(90, seed=1))]
-    with (tmp_path / "more.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([("text", "labels"), *((text, "|".join(labels)) for text, labels in more)])
+    write_table(tmp_path / "more.csv", ((text, "|".join(labels)) for text, labels in more), "text,labels")
     args = ("train", "--from", "runs/visits", "--set", f"data.train={tmp_path / 'more.csv'}", "--output", tmp_path / "run")
     assert run_here(*args, cwd=trained.cwd, monkeypatch=monkeypatch).code == 0
     model = mha_cli.load(tmp_path / "run")

@@ -1,6 +1,5 @@
 """Training on: more texts, corrected labels and new classes for a trained run, through the real command."""
 
-import csv
 import json
 import random
 import shutil
@@ -17,6 +16,7 @@ from mha_cli.data.training_on import config_to_train_on
 from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.system.callbacks import Callbacks
 from tests.cli.command import TRACED_SOON, Mha, Result, Run, refusal, run_here, set_all
+from tests.tables import write_table
 from tests.training.interruptions import assert_same_run, interrupt, train
 
 WORDS = {"food": "soup cake bread", "price": "cheap costly bargain", "staff": "waiter smile rude", "noise": "loud music quiet"}
@@ -31,17 +31,11 @@ def rows(classes: str, num_texts: int, seed: int) -> list[tuple[str, str]]:
     return [(f"we found the {rng.choice(WORDS[label].split())} there {seed} {row}", label) for row, label in enumerate(labels)]
 
 
-def write(path: Path, texts: list[tuple[str, str]]) -> None:
-    """A table of texts and labels."""
-    with path.open("w", newline="") as file:
-        csv.writer(file).writerows([("text", "label"), *texts])
-
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """``mha train --config text`` on texts of three classes. Not to be written to."""
     cwd = tmp_path_factory.mktemp("visits")
-    write(cwd / "visits.csv", rows("food price staff", 240, seed=0))
+    write_table(cwd / "visits.csv", rows("food price staff", 240, seed=0))
     with pytest.MonkeyPatch.context() as monkeypatch:
         args = ("train", "--config", "text", *set_all("data.train=visits.csv", *SETTINGS))
         return Run(cwd, run_here(*args, cwd=cwd, monkeypatch=monkeypatch))
@@ -62,7 +56,7 @@ def answers(run: Path, texts: list[tuple[str, str]]) -> float:
 def test_more_texts_and_a_new_class_come_after_the_old_ones(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert trained.result.code == 0, trained.result.stderr
     more, run = tmp_path / "more.csv", tmp_path / "run"
-    write(more, [*rows("food price noise", 120, seed=1), ("a dessert menu", "food")])
+    write_table(more, [*rows("food price noise", 120, seed=1), ("a dessert menu", "food")])
     result = train_on(trained, run, monkeypatch, f"data.train={more}")
     assert result.code == 0, result.stderr
     before, after = (read_checkpoint(folder / "checkpoint.keras") for folder in (trained.cwd / RUN, run))
@@ -83,7 +77,7 @@ def test_more_texts_and_a_new_class_come_after_the_old_ones(trained: Run, tmp_pa
 
 def test_without_its_texts_a_run_keeps_what_it_can(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     more, run = tmp_path / "more.csv", tmp_path / "run"
-    write(more, rows("food noise", 120, seed=1))
+    write_table(more, rows("food noise", 120, seed=1))
     (trained.cwd / "visits.csv").rename(trained.cwd / "away.csv")
     try:
         result = train_on(trained, run, monkeypatch, f"data.train={more}")
@@ -98,7 +92,7 @@ def test_without_its_texts_a_run_keeps_what_it_can(trained: Run, tmp_path: Path,
 
 def test_the_later_label_of_a_text_counts(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corrected = [(text, "price") for text, label in rows("food price staff", 240, seed=0) if label == "food"][:40]
-    write(tmp_path / "corrections.csv", corrected)
+    write_table(tmp_path / "corrections.csv", corrected)
     result = train_on(trained, tmp_path / "run", monkeypatch, f"data.train={tmp_path / 'corrections.csv'}", "training.epochs=1")
     assert result.code == 0, result.stderr
     assert "40 texts with another label than before" in result.stderr
@@ -117,7 +111,7 @@ def test_texts_that_were_added_to_a_file_of_the_base(trained: Run, tmp_path: Pat
     shutil.copytree(trained.cwd / "runs", "runs")
     said = list[str]()
     for num_texts in (240, 250):
-        write(Path("visits.csv"), rows("food price staff", num_texts, seed=0))
+        write_table(Path("visits.csv"), rows("food price staff", num_texts, seed=0))
         prepare(config_to_train_on(Path(RUN), []), Callbacks(note=said.append))
     others = "its files have 250 texts now and had 240, so other texts are held out than before"
     assert [line.partition(": ")[2].partition(", and")[0] for line in said if "held out" in line] == [others]
@@ -144,7 +138,7 @@ def test_what_to_start_from_is_said_once(args: tuple[str, ...], message: str, mh
 
 
 def test_an_interrupted_run_goes_on(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "more.csv", rows("food price staff noise", 60, seed=4))
+    write_table(tmp_path / "more.csv", rows("food price staff noise", 60, seed=4))
     monkeypatch.chdir(trained.cwd)
     data = prepare(config_to_train_on(Path(RUN), [f"data.train={tmp_path / 'more.csv'}", "training.epochs=2"]))
     train(data.config, tmp_path / "whole", data=data)

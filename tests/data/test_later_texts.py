@@ -1,21 +1,14 @@
 """Texts of ``data.more``: whose label counts, and which part of the texts they belong to."""
 
-import csv
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from mha_cli.config.settings import FilesData, TextConfig
 from mha_cli.data.corpus import Corpus
 from mha_cli.data.files import FileTexts
+from tests.tables import write_table
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
-
-
-def write(name: str, texts: dict[str, str]) -> None:
-    with Path(name).open("w", newline="") as file:
-        csv.writer(file).writerows([("text", "label"), *texts.items()])
 
 
 def texts_of(more: list[str], split: str = "train", test_share: float | None = None) -> dict[str, str]:
@@ -37,21 +30,22 @@ def parts(more: list[str]) -> tuple[set[str], set[str]]:
 @pytest.fixture(autouse=True)
 def first(in_an_empty_folder: None) -> dict[str, str]:
     found = {f"text {number}": "abc"[number % 3] for number in range(101)}
-    write("first.csv", found)
+    write_table("first.csv", found.items())
     return found
 
 
 def test_the_last_label_of_a_text_counts(first: dict[str, str]) -> None:
-    write("second.csv", {"text 1": "c", "text 2": "a", "new": "a"})
-    write("third.csv", {"text 1": "a", "new": "b", "newer": "d"})
+    write_table("second.csv", {"text 1": "c", "text 2": "a", "new": "a"}.items())
+    write_table("third.csv", {"text 1": "a", "new": "b", "newer": "d"}.items())
     assert texts_of(["second.csv", "third.csv"]) == {**first, "text 1": "a", "text 2": "a", "new": "b", "newer": "d"}
 
 
 @pytest.mark.parametrize("label", ["a", "d"], ids=["an old class", "a new class"])
 def test_held_out_texts_stay_held_out(label: str) -> None:
     learnt, held_out = parts([])
-    write("second.csv", dict.fromkeys([*sorted(held_out)[:7], *sorted(learnt)[:7], *(f"new {number}" for number in range(40))], label))
-    write("third.csv", {f"newer {number}": "c" for number in range(10)})
+    texts = [*sorted(held_out)[:7], *sorted(learnt)[:7], *(f"new {number}" for number in range(40))]
+    write_table("second.csv", ((text, label) for text in texts))
+    write_table("third.csv", {f"newer {number}": "c" for number in range(10)}.items())
     for more, num_more in ((["second.csv"], 8), (["second.csv", "third.csv"], 2)):
         learnt_now, held_out_now = parts(more)
         assert learnt < learnt_now
@@ -62,7 +56,7 @@ def test_held_out_texts_stay_held_out(label: str) -> None:
 
 def test_a_few_texts_of_many_classes_are_learnt_from_and_a_new_class_is_held_out_once() -> None:
     _, before = parts([])
-    write("second.csv", {"b 1": "b", "c 1": "c", "d 1": "d", "e 1": "e", "e 2": "e"})
+    write_table("second.csv", {"b 1": "b", "c 1": "c", "d 1": "d", "e 1": "e", "e 2": "e"}.items())
     held_out = parts(["second.csv"])[1] - before
     assert len(held_out) == 1
     assert held_out < {"e 1", "e 2"}
@@ -70,7 +64,7 @@ def test_a_few_texts_of_many_classes_are_learnt_from_and_a_new_class_is_held_out
 
 def test_texts_of_the_test_part_are_tested_with_their_later_label(first: dict[str, str]) -> None:
     tested = texts_of([], "test", 0.2)
-    write("second.csv", dict.fromkeys([*list(tested)[:5], "new"], "d"))
+    write_table("second.csv", dict.fromkeys([*list(tested)[:5], "new"], "d").items())
     assert texts_of(["second.csv"], "test", 0.2) == tested | dict.fromkeys(list(tested)[:5], "d")
     learnt = texts_of(["second.csv"], "train", 0.2)
     assert learnt.keys() == first.keys() - tested.keys() | {"new"}
@@ -88,8 +82,7 @@ def test_the_last_weight_of_a_text_counts(first: dict[str, str]) -> None:
         return [{texts[row].text: float(corpus.weights[row]) for row in part} for part in corpus.split(0.2, seed=5)]
 
     def write_weighted(name: str, rows: dict[str, float]) -> None:
-        with Path(name).open("w", newline="") as file:
-            csv.writer(file).writerows([("text", "label", "weight"), *((text, first.get(text, "a"), rows[text]) for text in rows)])
+        write_table(name, ((text, first.get(text, "a"), rows[text]) for text in rows), "text,label,weight")
 
     write_weighted("first.csv", dict.fromkeys(first, 0.5) | {"text 7": 0})
     learnt, held_out = parts_with([])
