@@ -68,6 +68,7 @@ NOT_RUN = {
     "mha batch s3://": "needs an object store",
     "mha train --from": "needs a run and its texts; tests/cli/test_training_on.py trains on",
     "huggingface-cli download": "downloads an encoder",
+    "mha train --config imdb-pretrained": "needs an encoder; tests/pretrained/test_commands.py trains with one",
     "mha train --config pretrained": "needs an encoder; tests/pretrained/test_commands.py trains with one",
     "mha train --config text --set data.train=texts.csv": "needs vectors, or a teacher; tests/pretrained trains with both",
     'mha attention "What river flows': "needs a real encoder; tests/pretrained/test_real_heads.py",

@@ -188,7 +188,7 @@ SECTIONS: dict[str, list[Case]] = {
         Case(
             "train --config smaple",
             "--config smaple: no such recipe; choose from book, book-no-positions, imdb, imdb-encoder, imdb-encoder-semi, imdb-fast, "
-            "imdb-semi, pretrained, sample, text, or give the path of a YAML config",
+            "imdb-pretrained, imdb-semi, pretrained, sample, text, or give the path of a YAML config",
             also=("shuffle-test --config smaple",),
         ),
         Case("train --config finished", "finished: Is a directory; give the path of a YAML config, or the name of a recipe such as sample"),

@@ -20,7 +20,7 @@ from mha_cli.runtime.classifier import forward_of
 from mha_cli.training.frozen import FrozenEncoder
 from mha_cli.training.run import run_epoch
 from mha_cli.training.trainer import Trainer
-from tests.cli.command import Mha, Result, refusal, run_here, step_by_step
+from tests.cli.command import Mha, Result, refusal, run_here, set_all, step_by_step
 from tests.pretrained.tiny import tiny_folder
 
 ROWS = "".join(f"the film {number} was dreadful,bad\nthe film {number} was superb,good\n" for number in range(40))
@@ -185,6 +185,21 @@ def test_the_time_decides_whether_the_encoder_is_trained(trained: Path, tmp_path
         result = run_here(*TRAIN, "--set", "training.epochs=1", "--output", str(blocks), cwd=cwd, monkeypatch=monkeypatch)
         assert re.search(rf"about .+ fine-tuned, .+ frozen: training.trainable_blocks={blocks} ", result.stderr)
         assert load_config(cwd / str(blocks) / "config.yaml").training.trainable_blocks == blocks
+
+
+@pytest.mark.usefixtures("untraced")
+def test_the_recipe_for_reviews_reads_ngram_embeddings_beside_the_encoder(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cwd = shutil.copytree(trained, tmp_path / "copy")
+    texts = "data.source=files", "data.train=texts.csv", "data.unlabelled=texts.csv", "data.validation=random"
+    small = "model.pretrained=encoder", "linear.buckets=4096", "training.epochs=1"
+    result = run_here(
+        "train", "--config", "imdb-pretrained", *set_all(*texts, *small), "--output", "reviews", cwd=cwd, monkeypatch=monkeypatch
+    )
+    assert result.code == 0, result.stderr
+    assert "learning embeddings of n-grams" in result.stderr
+    assert json.loads((cwd / "reviews" / "metrics.json").read_text())["best"]["validation_accuracy"] == 1.0
 
 
 def test_python_trains_loads_and_pickles(trained: Path, tmp_path: Path) -> None:
