@@ -76,6 +76,7 @@ def test_weights_in_half_precision_are_opened_by_keras(trained: Path) -> None:
     np.testing.assert_allclose(theirs, forward_of(checkpoint)(inputs)[:, 1:], atol=1e-5)
 
 
+@pytest.mark.usefixtures("untraced")  # as the run
 def test_an_encoder_of_few_texts_starts_from_the_regression_and_learns_from_the_validation_part_in_the_end(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
