@@ -34,8 +34,7 @@ def load_config(path: Path | str, overrides: Sequence[str] = ()) -> Config:
 
 def config_to_dict(config: Config) -> dict[str, Any]:
     """The resolved config as plain values, every default spelled out; only what is set while texts or a folder decide the rest."""
-    is_open = config.auto or (config.model.pretrained and not config.model.num_pieces)
-    return config.model_dump(mode="json", exclude_unset=bool(is_open))
+    return config.model_dump(mode="json", exclude_unset=config.auto or config.model.awaits_folder)
 
 
 def config_to_yaml(config: Config) -> str:

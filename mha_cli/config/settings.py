@@ -228,6 +228,11 @@ class ModelConfig(Settings):
 
     _are_powers_of_two = field_validator("ngram_buckets", "subword_buckets")(_power_of_two)
 
+    @property
+    def awaits_folder(self) -> bool:
+        """Whether the folder of the pretrained encoder, which decides the sizes, has not been read yet."""
+        return bool(self.pretrained) and not self.num_pieces
+
     def _faults(self) -> Iterator[str]:
         heads, implementation, size = self.num_heads, self.attention_implementation, self.conv_kernel_size
         if size and size % 2 == 0:
@@ -236,7 +241,7 @@ class ModelConfig(Settings):
             yield f"num_pieces={self.num_pieces} goes with a pretrained encoder; take num_pieces=0, or set pretrained"
         if self.pretrained and self.vectors:
             yield "pretrained brings its own embeddings, and vectors would start others; take vectors=null, or pretrained=null"
-        if self.pretrained and not self.num_pieces:  # the folder has not been read yet
+        if self.awaits_folder:
             for name in self.model_fields_set.intersection(DECIDED_BY_FOLDER):
                 found = f"{name}={getattr(self, name)} is decided by the folder that pretrained names"
                 yield f"{found}; leave it out, or take the recipe pretrained"

@@ -1,4 +1,3 @@
-import csv
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,20 +13,16 @@ import tables
 import text_peers
 import texts
 
+from tests.tables import write_table
+
 KINDS = {"where": "place", "who": "person", "when": "date"}
 LEARNT = [(f"{word} is the {noun}", kind) for word, kind in KINDS.items() for noun in ("station", "king", "feast", "end")]
 ASKED = [("when is the bus", "date"), ("who is the man", "person"), ("where is the bank", "place"), ("who", "date")]
 
 
-def write_csv(path: Path, rows: Sequence[tuple[str, str]]) -> Path:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([("text", "label"), *rows])
-    return path
-
-
 @pytest.mark.parametrize("name", ["svm-words", "svm-characters", "svm-both", "nbsvm"])
 def test_a_peer_learns_three_classes_from_a_file(name: str, tmp_path: Path) -> None:
-    train, test = write_csv(tmp_path / "train.csv", LEARNT), write_csv(tmp_path / "test.csv", ASKED)
+    train, test = write_table(tmp_path / "train.csv", LEARNT), write_table(tmp_path / "test.csv", ASKED)
     figures = file_peers.score(name, train, test, seed=0)
     assert paired.unpacked(figures["right"], 4).tolist() == [True, True, True, False]
     assert figures["accuracy"] == 0.75
@@ -45,7 +40,7 @@ def test_each_of_many_classes_has_log_count_ratios_against_the_rest() -> None:
 
 def test_a_fifth_of_every_class_is_held_out_and_none_is_lost(tmp_path: Path) -> None:
     rows = [(f'text "{number}", {label}', label) for label, size in {"often": 23, "seldom": 5, "once": 1}.items() for number in range(size)]
-    path = write_csv(tmp_path / "set_train.csv", rows)
+    path = write_table(tmp_path / "set_train.csv", rows)
     learnt, scored = (list(zip(*file_peers.read_csv(part), strict=True)) for part in texts.hold_out(path, tmp_path))
     assert Counter(label for _, label in scored) == {"often": 4, "seldom": 1}
     assert sorted(learnt + scored) == sorted(rows)
@@ -54,7 +49,7 @@ def test_a_fifth_of_every_class_is_held_out_and_none_is_lost(tmp_path: Path) -> 
 
 def test_a_draw_has_so_many_texts_of_every_class_and_another_seed_others(tmp_path: Path) -> None:
     rows = [(f"text {number}, {label}", label) for label, size in {"often": 23, "seldom": 5}.items() for number in range(size)]
-    path = write_csv(tmp_path / "set_train.csv", rows)
+    path = write_table(tmp_path / "set_train.csv", rows)
     first, same, other = (file_peers.read_csv(texts.draw(path, 8, seed, tmp_path)) for seed in (0, 0, 1))
     assert Counter(first[1]) == {"often": 8, "seldom": 5}
     assert set(zip(*first, strict=True)) <= set(rows)
