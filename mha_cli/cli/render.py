@@ -13,8 +13,7 @@ from mha_cli.errors import listed, plural, printable
 
 if TYPE_CHECKING:
     from mha_cli.analysis.comparison import Comparison
-    from mha_cli.analysis.evaluation import Evaluation, Range
-    from mha_cli.analysis.label_evaluation import LabelEvaluation
+    from mha_cli.analysis.evaluation import Evaluation, LabelEvaluation, Range
     from mha_cli.analysis.shuffle import ShuffleResult
     from mha_cli.data.layout import Layout
     from mha_cli.data.profile import TextFigures

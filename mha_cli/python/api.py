@@ -25,8 +25,7 @@ from mha_cli.runtime.classifier import Classifier
 from mha_cli.system.callbacks import SILENT, Callbacks
 
 if TYPE_CHECKING:
-    from mha_cli.analysis.evaluation import Evaluation
-    from mha_cli.analysis.label_evaluation import LabelEvaluation
+    from mha_cli.analysis.evaluation import Evaluation, LabelEvaluation
     from mha_cli.config.settings import Config
 
 

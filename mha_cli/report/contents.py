@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mha_cli.analysis.evaluation import Evaluation, answers_of, evaluate
+from mha_cli.analysis.evaluation import Evaluation, LabelEvaluation, answers_of, evaluate
 from mha_cli.analysis.inside.head_scores import HeadReport, score_heads
-from mha_cli.analysis.label_evaluation import LabelEvaluation
 from mha_cli.analysis.shuffle import ShuffleResult, compare
 from mha_cli.arrays import Float64s
 from mha_cli.checkpoint.file import Checkpoint
