@@ -15,12 +15,10 @@ et al. 2008, "A Dual Coordinate Descent Method for Large-Scale Linear SVM", algo
 Axes: N texts, R buckets, F buckets that occur, C classes, U units of the logits, D width of an embedding.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.sparse import csr_matrix, hstack
@@ -74,7 +72,7 @@ class Examples:
         """Number of texts, by how often they count."""
         return len(self.labels) if self.repeats is None else float(self.repeats.sum(dtype=np.float64))
 
-    def at(self, rows: Bools) -> Examples:
+    def at(self, rows: Bools) -> Self:
         """The texts of some rows."""
         repeats = None if self.repeats is None else self.repeats[rows]
         return replace(self, features=self.features[rows], labels=self.labels[rows], weights=self.weights[rows], repeats=repeats)

@@ -3,11 +3,9 @@
 Axes: N texts, E features of all texts, R buckets, D width of an embedding, U units of the logits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import csr_matrix, hstack
@@ -29,7 +27,7 @@ class StoredFeatures:
     stops: Int64s  # the one after its last
     num_columns: int  # R + D
 
-    def __getitem__(self, rows: Array) -> StoredFeatures:
+    def __getitem__(self, rows: Array) -> Self:
         """Some of the texts."""
         return replace(self, starts=self.starts[rows], stops=self.stops[rows])
 

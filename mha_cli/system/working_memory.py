@@ -3,10 +3,9 @@
 One budget holds for NumPy, which computes in blocks what grows fastest, and for TensorFlow, which computes it whole.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Self
 
 from mha_cli.config.settings import SUBWORD_LENGTHS, LinearConfig, ModelConfig
 from mha_cli.errors import MhaError
@@ -45,7 +44,7 @@ class MemoryEstimate:
     characters: int = 0  # characters of a token that subwords are read from; 0 for none
     linear: LinearConfig | None = None  # settings of the linear model beside the encoder; None for none
 
-    def at_once(self) -> MemoryEstimate:
+    def at_once(self) -> Self:
         """The same where attention is computed all at once, whatever implementation the settings name, as other programs compute it."""
         return replace(self, model=self.model.model_copy(update={"attention_implementation": "fused"}), in_blocks=False)
 

@@ -6,12 +6,10 @@ Fine-tuning starts from that last layer, made smaller. From one that knows nothi
 Axes: N texts, D model width, U units of the logits.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, Self
 
 import keras
 import numpy as np
@@ -70,7 +68,7 @@ class FrozenEncoder:
         known = train_ND if texts is self.data.train else validation_ND if texts is self.data.validation else None
         return (self._features(texts.for_encoder) if known is None else known) @ self._kernel_DU + self._bias_U
 
-    def refitted(self) -> FrozenEncoder:
+    def refitted(self) -> Self:
         """The same, its last layer fitted with the validation part as well."""
         self._kernel_DU, self._bias_U = self._fit(self.data.with_validation())
         return self
