@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from mha_cli.analysis.inside.head_scores import HeadReport, HeadScore, gradient_importance, masked_forward, score_heads
+from mha_cli.analysis.inside.head_scores import HeadReport, HeadScore, gradient_importance, head_targets, masked_forward, score_heads
 from mha_cli.analysis.inside.pruning import least_important, retrain, without_heads
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoint
 from mha_cli.config.loading import load_config
@@ -20,7 +20,9 @@ from mha_cli.data.scored_texts import labelled_texts
 from mha_cli.linear.composition import decompose
 from mha_cli.linear.fit import fit_linear_model
 from mha_cli.model.classifier import to_model
+from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.forward import class_probabilities
+from mha_cli.runtime.inspection import view_attention
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.system.callbacks import Callbacks, EpochRecord
@@ -264,3 +266,31 @@ def test_retraining_on_other_data_is_refused(change: dict[str, Any], checkpoint_
     assert error_of(lambda: retrain(other, 1, other.config.data)) == (
         "--retrain: the training data are no longer those of the checkpoint; bring them back, or train anew with fewer heads"
     )
+
+
+def test_targets_are_the_mean_over_all_tokens_with_five_different_ones() -> None:
+    texts = ("the film", "The film was not DREADFUL, it’s superb", "it was superb , not dreadful", "not the film was")
+    checkpoint = small_checkpoint(num_blocks=2, num_heads=[3, 1], key_dim=5, positions="sinusoidal")
+    for block in range(2):
+        checkpoint.weights[f"encoder_{block}/attention/query_kernel"][:] *= 4  # far from uniform
+    encode = Classifier(checkpoint).encoder.encode
+    tokens = [encode(text).tokens for text in texts]
+    offsets = np.cumsum([0, *map(len, tokens)])
+    found = head_targets(checkpoint, EncodedTexts(np.concatenate(tokens), offsets, np.zeros(len(tokens), np.int32), 0))
+    views = [view_attention(checkpoint, text) for text in texts]
+    for block, heads in enumerate((3, 1)):
+        for head in range(heads):
+            rows = []
+            for view in views:
+                weights, end = view.weights[block][head], len(view.words) - 1
+                rows += [[weights[at, to] for to in (0, at - 1, at, at + 1, end)] for at in range(2, end - 1)]
+            assert len(rows) == 4 + 2
+            assert found[block][head] == pytest.approx(np.mean(rows, axis=0), abs=1e-6)
+            assert np.ptp(found[block][head]) > 0.01
+    assert all(shares.shape == (heads, 5) for shares, heads in zip(found, (3, 1), strict=True))
+
+
+def test_texts_without_five_tokens_give_zeros() -> None:
+    checkpoint = small_checkpoint()
+    (found,) = head_targets(checkpoint, EncodedTexts(np.array([3, 4, 5, 6], np.int32), np.array([0, 4]), np.zeros(1, np.int32), 0))
+    assert not found.any()
