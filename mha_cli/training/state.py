@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from mha_cli.arrays import Array
-from mha_cli.errors import MhaError, printable, shown_path
+from mha_cli.errors import MhaError, reason_of, shown_path
 from mha_cli.system.callbacks import Callbacks, EpochRecord, StepProgress
 from mha_cli.system.whole_files import atomic_write
 from mha_cli.training.distribution import Arrays
@@ -44,13 +44,10 @@ class StateSaver:
         if self._callbacks.stop():
             save_state(self._path, self._trainer, self._records)
             raise KeyboardInterrupt
-        self._save_after(LEAST_SECONDS)
+        self.save_after(LEAST_SECONDS)
 
-    def after_epoch(self) -> None:
-        """Save unless the last save was so recent that this one would take too large a share of the time."""
-        self._save_after(0.0)
-
-    def _save_after(self, seconds: float) -> None:
+    def save_after(self, seconds: float) -> None:
+        """Save if the last save was so long ago, and this one takes no larger a share of the time than it may."""
         if time.monotonic() - self._saved >= max(seconds, self._cost / MOST_SHARE):
             started = time.monotonic()
             save_state(self._path, self._trainer, self._records)
@@ -108,4 +105,4 @@ def _read_state(path: Path) -> Arrays:
 
 
 def _cannot_resume(path: Path, error: Exception) -> MhaError:
-    return MhaError(f"{shown_path(path)}: cannot be resumed from: {printable(str(error))}", _WAY_OUT)
+    return MhaError(f"{shown_path(path)}: cannot be resumed from: {reason_of(error)}", _WAY_OUT)

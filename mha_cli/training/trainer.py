@@ -1,6 +1,6 @@
 """An encoder in training: all that changes from step to step."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -91,11 +91,6 @@ class Trainer:
     def weights(self) -> dict[str, Floats]:
         """The encoder's weights by variable path."""
         return {weight.path: np.array(weight) for weight in self.model.weights}
-
-    def set_weights(self, weights: Mapping[str, Floats]) -> None:
-        """Start from given weights of the encoder, by variable path."""
-        for weight in self.model.weights:
-            weight.assign(weights[weight.path])
 
     def logits(self, texts: EncodedTexts) -> Floats:
         """The encoder's outputs for texts, (N, U), before the sigmoid or softmax."""

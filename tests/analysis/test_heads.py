@@ -19,7 +19,7 @@ from mha_cli.data.preparation import prepare
 from mha_cli.data.scored_texts import labelled_texts
 from mha_cli.linear.composition import decompose
 from mha_cli.linear.fit import fit_linear_model
-from mha_cli.model.classifier import to_model
+from mha_cli.model.classifier import start_from, to_model
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.forward import class_probabilities
 from mha_cli.runtime.inspection import view_attention
@@ -242,7 +242,7 @@ def test_scores_that_have_learnt_from_the_validation_part_do_not_say_there_how_m
         checkpoint = read_checkpoint(train(config, tmp_path / "run").checkpoint)
     prepared = prepare(config)
     trainer, start = Trainer(config, prepared), EpochRecord(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, True)
-    trainer.set_weights(decompose(checkpoint.weights)[0])
+    start_from(trainer.model, decompose(checkpoint.weights)[0])
     validation = Validation(config, prepared, fit_linear_model(config, prepared), decompose(checkpoint.weights)[1])
     validation.score(trainer)
     records: list[EpochRecord] = []

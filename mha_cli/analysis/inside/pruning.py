@@ -17,7 +17,7 @@ from mha_cli.data.sources import DataSection
 from mha_cli.errors import MhaError
 from mha_cli.linear.composition import decompose
 from mha_cli.linear.fit import fit_linear_model
-from mha_cli.model.classifier import build_classifier, keras_config
+from mha_cli.model.classifier import build_classifier, keras_config, start_from
 from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
 from mha_cli.runtime.probabilities import Scorer
@@ -131,7 +131,7 @@ def retrain(checkpoint: Checkpoint, epochs: int, data: DataSection, callbacks: C
     # Scores that know the validation part would count for too much there.
     unknowing = fit_linear_model(config, prepared, callbacks) if config.refits_linear else linear
     trainer, validation = Trainer(config, prepared), Validation(config, prepared, unknowing, linear)
-    trainer.set_weights(weights)
+    start_from(trainer.model, weights)
     start = EpochRecord(0, math.nan, math.nan, *validation.score(trainer), 0.0, 0.0, best=True)
     kept = dataclasses.replace(checkpoint, weights=validation.checkpoint(trainer, start).weights)
     for record in fit(trainer, validation, callbacks.on_step, [start]):
