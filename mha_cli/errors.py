@@ -74,6 +74,11 @@ def printable(text: str, limit: int = 80) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape", "backslashreplace").decode("ascii") for char in cut)
 
 
+def reason_of(error: BaseException, limit: int = 200) -> str:
+    """What the system or a library says of an error, in one line of ``limit`` characters."""
+    return printable(getattr(error, "strerror", None) or str(error).strip().partition("\n")[0] or type(error).__name__, limit)
+
+
 def shown_path(path: Path | str) -> str:
     """A path in messages."""
     return printable(str(path), 200)

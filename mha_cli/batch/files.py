@@ -13,7 +13,7 @@ from typing import IO, Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 from mha_cli.data.paths import matching_paths
-from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, printable, shown_path
+from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, printable, reason_of, shown_path
 from mha_cli.system.whole_files import atomic_replace, locked
 
 OBJECT_STORES = {"s3", "gcs", "abfs"}  # pyarrow's file systems in which a file appears only when it is complete
@@ -221,7 +221,7 @@ def _status_of(found: os.stat_result) -> Status:
 
 
 def _refuse_unreadable(error: OSError) -> None:
-    raise MhaError(f"{shown_path(error.filename)}: cannot be read: {error.strerror}", "make it readable, or name the others") from None
+    raise MhaError(f"{shown_path(error.filename)}: cannot be read: {reason_of(error)}", "make it readable, or name the others") from None
 
 
 def _pattern(pattern: str) -> re.Pattern[str]:

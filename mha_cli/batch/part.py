@@ -10,7 +10,7 @@ from typing import IO, Any, Literal, TypeAlias, TypeVar
 
 from mha_cli.batch.files import Folder, Status
 from mha_cli.batch.shards import Shard
-from mha_cli.errors import EXIT_FAILURE, MhaError
+from mha_cli.errors import EXIT_FAILURE, MhaError, reason_of
 from mha_cli.records.lines import CHUNK_BYTES
 from mha_cli.records.objects import plain_json
 from mha_cli.records.reader import USUAL, Dialect, Reading, StreamWarnings
@@ -83,7 +83,7 @@ def classify_shard(shard: Shard, job: Job) -> ShardReport:
     except ShardFault as fault:
         return ShardReport(shard.name, fault=str(fault))
     except OSError as error:  # those of the shard are faults of it
-        raise MhaError(f"{job.output.name}: {error.strerror or error}", "run it again: what is done stays", EXIT_FAILURE) from None
+        raise MhaError(f"{job.output.name}: {reason_of(error)}", "run it again: what is done stays", EXIT_FAILURE) from None
 
 
 def classify_shards(
@@ -221,8 +221,7 @@ def _faults_of(shard: Shard) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
-        raise ShardFault(f"{shard.name}: cannot be read: {reason}") from None
+        raise ShardFault(f"{shard.name}: cannot be read: {reason_of(error)}") from None
 
 
 def _rows_of(file: IO[bytes], part_format: PartFormat, sha256: str) -> int | None:

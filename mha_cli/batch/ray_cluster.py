@@ -14,7 +14,7 @@ from typing import Any
 
 from mha_cli.batch.part import Job, ShardReport, classify_shard, classify_shards
 from mha_cli.batch.shards import Shard
-from mha_cli.errors import EXIT_FAILURE, MhaError, need, printable
+from mha_cli.errors import EXIT_FAILURE, MhaError, need, printable, reason_of
 from mha_cli.runtime.workers import end_with
 from mha_cli.system.processor import prepare_to_compute
 
@@ -100,15 +100,14 @@ def _cluster(address: str) -> Iterator[Any]:
         if host and port.isdecimal() and "/" not in host:
             socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
-        raise MhaError(f"--address {printable(address)}: {getattr(error, 'strerror', None) or error}", START_HINT) from None
+        raise MhaError(f"--address {printable(address)}: {reason_of(error)}", START_HINT) from None
     import ray
     import ray.exceptions
 
     try:
         ray.init(address, logging_level=logging.ERROR, log_to_driver=False)
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-        reason = printable(str(error).partition("\n")[0], 300)
-        raise MhaError(f"--address {printable(address)}: {reason}", START_HINT, EXIT_FAILURE) from None
+        raise MhaError(f"--address {printable(address)}: {reason_of(error)}", START_HINT, EXIT_FAILURE) from None
     try:
         signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
         yield ray

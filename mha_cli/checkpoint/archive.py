@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from mha_cli.checkpoint.runs import CHECKPOINT, RUNS
-from mha_cli.errors import MhaError, printable, shown_path
+from mha_cli.errors import MhaError, reason_of, shown_path
 
 WAY_OUT = "give a checkpoint that `mha train` wrote"
 MAX_FILE_BYTES = 8_000_000_000
@@ -65,7 +65,7 @@ def open_archive(path: Path, *forms: Sequence[str]) -> Iterator[Archive]:
     A fault of the bytes that shows only inside the ``with`` block also raises MhaError.
     """
     name = shown_path(path)
-    with open_regular(path, MAX_FILE_BYTES) as file:
+    with open_regular(path) as file:
         try:
             _refuse_other_kinds(file.read(4), name)
             with zipfile.ZipFile(_InSmallPieces(file.fileno(), closefd=False)) as archive:
@@ -73,12 +73,11 @@ def open_archive(path: Path, *forms: Sequence[str]) -> Iterator[Archive]:
                 yield Archive(archive, name)
         except (zipfile.BadZipFile, struct.error, EOFError, OSError, ArithmeticError, LookupError, RuntimeError, ValueError) as error:
             # zipfile, and the reader inside the block, raise these for bytes that are not what they say.
-            reason = printable(str(error) or type(error).__name__, 200)
-            raise MhaError(f"{name}: damaged, or no checkpoint ({reason})", WAY_OUT) from None
+            raise MhaError(f"{name}: damaged, or no checkpoint ({reason_of(error)})", WAY_OUT) from None
 
 
-def open_regular(path: Path, max_bytes: int) -> io.BufferedReader:
-    """A regular file that is not empty; opening it waits for nothing, whatever it is."""
+def open_regular(path: Path) -> io.BufferedReader:
+    """A regular file that is neither empty nor too large; opening it waits for nothing, whatever it is."""
     name = shown_path(path)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -90,7 +89,7 @@ def open_regular(path: Path, max_bytes: int) -> io.BufferedReader:
         hint = f"did you mean {shown_path(run)}?" if os.path.isfile(run / CHECKPOINT) else WAY_OUT
         raise MhaError(f"{name}: no such file", hint) from None
     except (OSError, ValueError) as error:
-        raise MhaError(f"{name}: cannot be read: {getattr(error, 'strerror', error)}", WAY_OUT) from None
+        raise MhaError(f"{name}: cannot be read: {reason_of(error)}", WAY_OUT) from None
     status = os.fstat(descriptor)
     problem = ""
     if stat.S_ISDIR(status.st_mode):
@@ -100,8 +99,8 @@ def open_regular(path: Path, max_bytes: int) -> io.BufferedReader:
         problem = "is not a regular file"
     elif not status.st_size:
         problem = "is empty"
-    elif status.st_size > max_bytes:
-        problem = f"is larger than {max_bytes:,} bytes"
+    elif status.st_size > MAX_FILE_BYTES:
+        problem = f"is larger than {MAX_FILE_BYTES:,} bytes"
     if problem:
         os.close(descriptor)
         raise MhaError(f"{name}: {problem}", WAY_OUT)

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from mha_cli.config.loading import config_to_dict, config_to_yaml, load_config
 from mha_cli.config.settings import Config
-from mha_cli.errors import MhaError, printable, shown_path
+from mha_cli.errors import MhaError, printable, reason_of, shown_path
 from mha_cli.system.callbacks import EpochRecord
 from mha_cli.system.whole_files import LOCK, atomic_write, is_temporary, locked
 
@@ -88,7 +88,7 @@ def refuse_used(output: Path) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise MhaError(f"--output {name}: cannot be used: {error.strerror}", "choose another folder") from None
+        raise MhaError(f"--output {name}: cannot be used: {reason_of(error)}", "choose another folder") from None
     if not used:
         return
     if (output / METRICS).is_file():
@@ -156,7 +156,7 @@ def held_directory(output: Path, refuse: Callable[[], None]) -> Iterator[None]:
         try:
             output.mkdir(parents=True)
         except OSError as error:
-            raise MhaError(f"--output {shown_path(output)}: cannot be made: {error.strerror}", "choose another folder") from None
+            raise MhaError(f"--output {shown_path(output)}: cannot be made: {reason_of(error)}", "choose another folder") from None
     try:
         with locked(output):
             if not missing:

@@ -67,11 +67,11 @@ def diagnose(checkpoint: Path | None = None, root: Path = ROOT) -> dict[str, Any
 
 def check_checkpoint(path: Path) -> dict[str, Any]:
     """Facts of a checkpoint, which is read as by every command."""
-    from mha_cli.checkpoint.archive import MAX_FILE_BYTES, open_regular
+    from mha_cli.checkpoint.archive import open_regular
     from mha_cli.checkpoint.file import FORMAT_VERSION
 
     checkpoint, path = load_checkpoint(path)
-    with open_regular(path, MAX_FILE_BYTES) as file:
+    with open_regular(path) as file:
         digest = hashlib.file_digest(file, "sha256")
         size = file.tell()
     return {

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, TypeAlias, cast
 
-from mha_cli.errors import EXIT_FAILURE, MhaError, shown_path
+from mha_cli.errors import EXIT_FAILURE, MhaError, reason_of, shown_path
 from mha_cli.records.readers import EXTENSIONS, Format, extension_of
 from mha_cli.system.whole_files import Stream, atomic_write
 
@@ -81,7 +81,7 @@ def refuse_output(option: str, path: Path | None, *, new: bool = False) -> None:
             raise MhaError(f"{name}: its folder does not exist", "make it first") from None
         return
     except OSError as error:
-        raise MhaError(f"{name}: {error.strerror}", "choose another name") from None
+        raise MhaError(f"{name}: {reason_of(error)}", "choose another name") from None
     if new:
         raise MhaError(f"{name}: exists", "choose another name, or remove it")
     if stat.S_ISDIR(status.st_mode):

@@ -16,7 +16,7 @@ from mha_cli.data.labels import labelled
 from mha_cli.data.later_texts import with_later
 from mha_cli.data.paths import matching_paths, natural_order
 from mha_cli.data.text_weights import that_count, weight_of
-from mha_cli.errors import MhaError, did_you_mean, listed, printable, shown_path
+from mha_cli.errors import MhaError, did_you_mean, listed, printable, reason_of, shown_path
 from mha_cli.records.encodings import refuse_binary, utf_8
 from mha_cli.records.lines import CHUNK_BYTES, MAX_LINE_BYTES, unpacked
 from mha_cli.records.reader import USUAL, Dialect, Reading, StreamWarnings
@@ -176,7 +176,7 @@ def file_pieces(path: str) -> Iterator[bytes]:
             while piece := file.read(CHUNK_BYTES):
                 yield piece
     except OSError as error:
-        raise MhaError(f"{shown_path(path)}: {error.strerror or 'cannot be read'}", "give the path of data that can be read") from None
+        raise MhaError(f"{shown_path(path)}: {reason_of(error)}", "give the path of data that can be read") from None
 
 
 def unpacked_file(path: str) -> Iterator[bytes]:
@@ -227,7 +227,7 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
         with os.scandir(folder) as entries:
             return sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: natural_order(entry.name))
     except OSError as error:
-        raise MhaError(f"{shown_path(folder)}: {error.strerror}", "give the path of data that can be read") from None
+        raise MhaError(f"{shown_path(folder)}: {reason_of(error)}", "give the path of data that can be read") from None
 
 
 def _text_files(folder: os.DirEntry[str]) -> list[os.DirEntry[str]]:

@@ -13,7 +13,7 @@ from urllib.request import Request, urlopen
 from mha_cli.config.settings import TfdsData
 from mha_cli.data.labelled_text import LabelledText, TextSource
 from mha_cli.data.labels import class_name, labelled
-from mha_cli.errors import EXIT_FAILURE, MhaError, closest, did_you_mean, printable, shown_path
+from mha_cli.errors import EXIT_FAILURE, MhaError, closest, did_you_mean, printable, reason_of, shown_path
 from mha_cli.system.tensorflow_setup import import_tensorflow
 
 BATCH_SIZE = 256  # texts that are taken from TensorFlow at once
@@ -71,7 +71,7 @@ class TfdsTexts(TextSource):
             for batch in tfds.as_numpy(examples.batch(BATCH_SIZE).prefetch(1)):
                 yield from zip(*(batch[key].tolist() for key in keys), strict=True)
         except (tf.errors.OpError, NotImplementedError, OSError, ValueError) as error:
-            problem = re.sub(r"\{\{.*?\}\} |\[Op:.*", "", _first_line(error)).strip()
+            problem = re.sub(r"\{\{.*?\}\} |\[Op:.*", "", reason_of(error, 1000)).strip()
             message = f"{self.name}: the split {printable(split)} cannot be read: {printable(problem, 200)}"
             raise MhaError(message, self._way_out, EXIT_FAILURE) from None
 
@@ -110,7 +110,7 @@ def _open_builder(name: str, data_dir: str) -> Any:
         message = f'data.name is "{shown}": neither in the TFDS catalogue nor in {shown_path(data_dir)}'
         raise MhaError(message, hint) from None
     except Exception as error:
-        problem = _first_line(error).rpartition('}": ')[2].rstrip(".")  # after TFDS's repetition of what it was asked for
+        problem = reason_of(error, 1000).rpartition('}": ')[2].rstrip(".")  # after TFDS's repetition of what it was asked for
         hint = f"for names and versions see {_CATALOGUE}, or remove the set's folder if it is damaged"
         raise MhaError(f'data.name is "{shown}": {printable(problem, 200)}', hint) from None
 
@@ -165,10 +165,5 @@ def _prepare(builder: Any, name: str, data_dir: str, log: Callable[[str], None])
             f'on a machine with network run `python -c "{script}"`, copy its folder ~/tensorflow_datasets here, '
             "and set TFDS_DATA_DIR or data.data_dir to the copy"
         )
-        message = f"{name} cannot be downloaded to {shown}: {printable(_first_line(error), 200)}"
+        message = f"{name} cannot be downloaded to {shown}: {reason_of(error)}"
         raise MhaError(message, hint, EXIT_FAILURE) from None
-
-
-def _first_line(error: Exception) -> str:
-    """An error in one line: its first line of text, or its type where it has none."""
-    return next((line for line in map(str.strip, str(error).splitlines()) if line), type(error).__name__)

@@ -10,7 +10,7 @@ from typing import Any
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.loading import config_to_dict
 from mha_cli.config.parameters import input_names
-from mha_cli.errors import EXIT_FAILURE, MhaError, printable
+from mha_cli.errors import EXIT_FAILURE, MhaError, printable, reason_of
 from mha_cli.system import tensorflow_setup
 from mha_cli.version import __version__
 
@@ -60,8 +60,8 @@ def write_litert(checkpoint: Checkpoint, path: Path) -> None:
         try:
             content = converter.convert()
         except Exception as error:  # the converter raises what its stages raise
-            reason = printable(str(error).partition("\n")[0], 200)
-            raise MhaError(f"--format litert: TensorFlow cannot convert this model: {reason}", "", EXIT_FAILURE) from None
+            message = f"--format litert: TensorFlow cannot convert this model: {reason_of(error)}"
+            raise MhaError(message, exit_code=EXIT_FAILURE) from None
     path.write_bytes(content)
     with zipfile.ZipFile(path, "a") as archive:
         for name, text in companions(checkpoint).items():

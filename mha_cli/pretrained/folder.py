@@ -16,7 +16,7 @@ import numpy as np
 
 from mha_cli.arrays import Floats
 from mha_cli.config.settings import Config, TextConfig
-from mha_cli.errors import MhaError, need, printable, shown_path
+from mha_cli.errors import MhaError, need, printable, reason_of, shown_path
 from mha_cli.pretrained.families import FAMILIES, WORDS, Architecture, Family, unusable
 from mha_cli.text.pieces import MAX_TOKENIZER_BYTES, PieceTokenizer
 
@@ -187,7 +187,7 @@ def read_json(path: Path, kind: type = dict, limit: int = MAX_JSON_BYTES) -> Any
     try:
         found = json.loads(_bytes(path, limit))
     except (ValueError, RecursionError) as error:
-        raise unusable(path, f"is not valid JSON: {printable(str(error))}") from None
+        raise unusable(path, f"is not valid JSON: {reason_of(error)}") from None
     if not isinstance(found, kind):
         raise unusable(path, f"holds no JSON {'object' if kind is dict else 'array'}")
     return found
@@ -208,4 +208,4 @@ def open_file(path: Path, hint: str = PARTS_OF_A_FOLDER) -> BinaryIO:
             raise OSError(0, "is not a file" if path.exists() else "no such file")
         return path.open("rb")
     except (OSError, ValueError) as error:
-        raise unusable(path, getattr(error, "strerror", str(error)), hint) from None
+        raise unusable(path, reason_of(error), hint) from None

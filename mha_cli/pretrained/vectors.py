@@ -15,7 +15,7 @@ import numpy as np
 
 from mha_cli.arrays import Floats, Int32s
 from mha_cli.config.settings import TextConfig
-from mha_cli.errors import MhaError, need, plural, printable, shown_path
+from mha_cli.errors import MhaError, need, plural, printable, reason_of, shown_path
 from mha_cli.pretrained.families import unusable
 from mha_cli.pretrained.folder import DTYPES, MAX_WEIGHT_BYTES, TOKENIZER, WEIGHTS, open_file, open_tensors, read_json
 from mha_cli.text.pieces import ANEW, MAX_TOKENIZER_BYTES
@@ -142,7 +142,7 @@ def _of_array(path: Path, is_wanted: Wanted) -> Rows:
     try:
         table = np.lib.format.open_memmap(path, mode="r")  # which refuses pickles
     except (ValueError, TypeError, OverflowError, OSError) as error:
-        raise unusable(path, f"is no array that can be read: {printable(str(error))}") from None
+        raise unusable(path, f"is no array that can be read: {reason_of(error)}") from None
     if table.ndim != 2 or table.dtype.kind != "f" or not 1 < table.shape[1] <= MAX_WIDTH:
         raise unusable(
             path, f"holds {table.dtype} of shape {table.shape}; each word has a row of 2 to {MAX_WIDTH:,} floats", VECTOR_FORMATS
@@ -171,7 +171,7 @@ def _listed_words(path: Path) -> Iterator[str]:
             for batch in parquet.ParquetFile(file).iter_batches():
                 yield from map(str, batch.column(0).to_pylist())
         except (ArrowException, OSError, ValueError, IndexError) as error:
-            raise unusable(path, f"is no Parquet file, or a damaged one: {printable(str(error))}") from None
+            raise unusable(path, f"is no Parquet file, or a damaged one: {reason_of(error)}") from None
 
 
 def _of_folder(path: Path, is_wanted: Wanted) -> Rows:

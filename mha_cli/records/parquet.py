@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from mha_cli.errors import MhaError, printable
+from mha_cli.errors import MhaError, reason_of
 from mha_cli.records.lines import MAX_LINE_BYTES
 from mha_cli.records.objects import plain_json
 from mha_cli.records.reader import Reading
@@ -85,5 +85,4 @@ def _faults_named(name: str) -> Iterator[None]:
     except MemoryError:  # pyarrow's own is an ArrowException, too
         raise
     except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
-        reason = printable(str(error).partition("\n")[0], 100)
-        raise MhaError(f"{name}: not a Parquet file, or a damaged one: {reason}", "write it again") from None
+        raise MhaError(f"{name}: not a Parquet file, or a damaged one: {reason_of(error)}", "write it again") from None

@@ -10,7 +10,7 @@ import numpy as np
 
 from mha_cli.arrays import Int64s
 from mha_cli.config.settings import ModelConfig
-from mha_cli.errors import EXIT_FAILURE, MhaError, need, printable
+from mha_cli.errors import EXIT_FAILURE, MhaError, need, reason_of
 from mha_cli.system.processor import bfloat16_features
 
 if TYPE_CHECKING:
@@ -77,6 +77,6 @@ class Engine:
             self._encoder = OpenVinoEncoder(self._checkpoint, self._precision, self._threads)
         except (ImportError, OSError, RuntimeError) as error:  # RuntimeError: what OpenVINO raises
             if self.at_once:
-                reason = printable(str(error).strip().partition("\n")[0], 200)
-                raise MhaError(f"--engine openvino cannot be started: {reason}", "take --engine numpy", EXIT_FAILURE) from None
+                message = f"--engine openvino cannot be started: {reason_of(error)}"
+                raise MhaError(message, "take --engine numpy", EXIT_FAILURE) from None
             self._left = inf

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 
 from mha_cli.data.paths import matching_paths
-from mha_cli.errors import MhaError, printable, shown_path
+from mha_cli.errors import MhaError, printable, reason_of, shown_path
 from mha_cli.records.line_formats import NAME_FORMAT, fields_of_plain_line, refuse_fields_of_plain_lines
 from mha_cli.records.lines import CHUNK_BYTES
 from mha_cli.records.reader import USUAL, Dialect, Reading, StreamWarnings
@@ -112,4 +112,4 @@ def _faults_named(path: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
-        raise MhaError(f"{shown_name(path)}: cannot be read: {getattr(error, 'strerror', error)}", "give a file of texts") from None
+        raise MhaError(f"{shown_name(path)}: cannot be read: {reason_of(error)}", "give a file of texts") from None

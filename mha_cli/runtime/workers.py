@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection, wait
 from traceback import format_exc
 from typing import Any
 
-from mha_cli.errors import EXIT_FAILURE, MhaError
+from mha_cli.errors import EXIT_FAILURE, MhaError, reason_of
 from mha_cli.records.record import Record
 from mha_cli.runtime.classifier import Classifier, Prediction
 from mha_cli.runtime.inputs import WAIT_SECONDS
@@ -48,7 +48,7 @@ class Worker:
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         except OSError as error:
-            raise MhaError(f"cannot start a process: {error.strerror}", "lower --workers", EXIT_FAILURE) from None
+            raise MhaError(f"cannot start a process: {reason_of(error)}", "lower --workers", EXIT_FAILURE) from None
         except KeyboardInterrupt:  # it came while it was blocked
             self.end()
             raise

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, printable, shown_path
+from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, printable, reason_of, shown_path
 
 TEMPORARY_PREFIX, TEMPORARY_SUFFIX = ".mha-", ".tmp"  # name of an unfinished file or folder, with random characters between the two
 LOCK, SHARED_LOCK = ".mha.lock", ".mha-batch.lock"
@@ -85,8 +85,8 @@ def atomic_replace(path: Path, earlier: os.stat_result | None = None) -> Iterato
         _sync(path.parent)
     except OSError as error:
         if in_place:
-            reason = f"written, but the disk does not confirm it: {error.strerror or printable(str(error))}"
-            raise MhaError(f"{shown_path(path)}: {reason}", "check the disk", EXIT_FAILURE) from None
+            message = f"{shown_path(path)}: written, but the disk does not confirm it: {reason_of(error)}"
+            raise MhaError(message, "check the disk", EXIT_FAILURE) from None
         failed = error.errno in FAILURES
         hint = "the earlier file, if any, is unchanged" if failed else "choose a folder that exists and can be written to"
         raise _unwritable(path, error, hint) from None
@@ -151,7 +151,7 @@ def _open_lock(path: Path, purpose: bytes) -> int:
             _remove_leftovers(path.parent)
     except OSError as error:
         code = EXIT_FAILURE if error.errno in FAILURES else EXIT_USAGE
-        raise MhaError(f"{shown_path(path.parent)}: cannot be written to: {error.strerror}", "choose another folder", code) from None
+        raise MhaError(f"{shown_path(path.parent)}: cannot be written to: {reason_of(error)}", "choose another folder", code) from None
     with suppress(OSError):  # files cannot be locked
         fcntl.flock(descriptor, fcntl.LOCK_SH)  # waits for an instant: nobody holds it alone for longer
     return descriptor
@@ -207,10 +207,9 @@ def temporary_faults(needs: str) -> Iterator[None]:
         yield
     except OSError as error:
         folder = printable(tempfile.tempdir or "the temporary folder", 200)
-        reason = error.strerror or printable(str(error))
-        raise MhaError(f"{folder}: {reason}", f"{needs}: make room, or set TMPDIR to another folder", EXIT_FAILURE) from None
+        raise MhaError(f"{folder}: {reason_of(error)}", f"{needs}: make room, or set TMPDIR to another folder", EXIT_FAILURE) from None
 
 
 def _unwritable(path: Path, error: OSError, hint: str, code: int | None = None) -> MhaError:
     code = code or (EXIT_FAILURE if error.errno in FAILURES else EXIT_USAGE)
-    return MhaError(f"{shown_path(path)}: cannot be written: {error.strerror or printable(str(error))}", hint, code)
+    return MhaError(f"{shown_path(path)}: cannot be written: {reason_of(error)}", hint, code)

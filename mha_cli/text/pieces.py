@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mha_cli.arrays import Int32s
-from mha_cli.errors import MhaError, plural, printable
+from mha_cli.errors import MhaError, plural, printable, reason_of
 from mha_cli.text.vocabulary import cut
 
 MAX_TOKENIZER_BYTES, MAX_VALUES = 40_000_000, 2_000_000
@@ -122,7 +122,7 @@ def _checked(description: bytes, name: str) -> tuple[bytes, tuple[int, ...]]:
     try:
         parts: Any = json.loads(description)
     except (ValueError, RecursionError) as error:
-        raise MhaError(f"{name}: is not valid JSON: {printable(str(error))}", ANEW) from None
+        raise MhaError(f"{name}: is not valid JSON: {reason_of(error)}", ANEW) from None
     require(isinstance(parts, dict) and isinstance(parts.get("model"), dict), "has no model", ANEW)
     for kind, known in PARTS.items():
         nested = _nested(parts.get(kind))
@@ -142,7 +142,7 @@ def _checked(description: bytes, name: str) -> tuple[bytes, tuple[int, ...]]:
     try:
         return json.dumps(built, allow_nan=False).encode(), ends
     except (ValueError, RecursionError) as error:
-        raise MhaError(f"{name}: {printable(str(error))}", ANEW) from None
+        raise MhaError(f"{name}: {reason_of(error)}", ANEW) from None
 
 
 def _ends(part: Any) -> tuple[int, ...]:
