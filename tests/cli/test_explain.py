@@ -12,14 +12,12 @@ import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.runtime.inspection import explain as explain_text
-from tests.checkpoints import small_checkpoint, small_checkpoint_file
+from tests.checkpoints import small_checkpoint_file
 from tests.cli.command import TIMEOUT, Mha, Result, fork, has_control_characters, run_on_terminal
 from tests.cli.pages import data_of
+from tests.cli.test_attention import TEXT, WORDS, even_heads
 
 Explain = Callable[..., Result]
-
-TEXT = "The film was not DREADFUL, it’s superb"
-WORDS = ["The", "film", "was", "not", "DREADFUL", ",", "it’s", "superb"]
 
 
 @pytest.fixture
@@ -87,10 +85,7 @@ def test_unknown_words_are_marked_and_the_mark_explained(explain: Explain, tmp_p
 
 
 def test_attention_close_to_uniform_is_said(explain: Explain, mha: Mha, tmp_path: Path) -> None:
-    checkpoint = small_checkpoint()
-    for name in ("query_kernel", "query_bias"):
-        checkpoint.weights[f"encoder_0/attention/{name}"][:] = 0
-    write_checkpoint(tmp_path / "uniform.keras", checkpoint)
+    write_checkpoint(tmp_path / "uniform.keras", even_heads(0, 1))
     result = mha("explain", TEXT, "-c", "uniform.keras", "--html", "why.html")
     assert result.lines[-2] == "all words are looked at about equally: entropy 2.079 of at most 2.079 nats"
     assert data_of(tmp_path / "why.html")["entropy"] == "Close to uniform: entropy 2.079 of at most 2.079 nats"

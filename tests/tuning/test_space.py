@@ -70,9 +70,7 @@ def test_what_the_texts_decide_stays_open() -> None:
     assert "validation_share" in trial_config(config).data.model_fields_set
 
 
-@pytest.mark.parametrize(
-    "search", ["model.embed_dim=1],[2", "model.dropout=0..0.1..0.5", "training.clip_norm=0.1..1", "model.activation=relu..gelu"]
-)
+@pytest.mark.parametrize("search", ["model.embed_dim=1],[2", "model.dropout=0..0.1..0.5", "model.activation=relu..gelu"])
 def test_odd_values_are_refused(search: str) -> None:
-    with pytest.raises(MhaError, match=r"^--search model|^--search training"):
+    with pytest.raises(MhaError, match=r"^--search model"):
         space_of([search], Config())
