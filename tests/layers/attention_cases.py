@@ -139,8 +139,8 @@ def finite_differences(function: Callable[[], float], x: np.ndarray, step: float
     return gradient
 
 
-def assert_same_gradient(gradient: Any, expected: Any, name: str = "", tolerance: float = 1e-5, least: float = 1e-3) -> None:
+def assert_same_gradient(gradient: Any, expected: Any, name: str = "", least: float = 1e-3) -> None:
     """Equal but for float32's rounding, which goes with the largest entry, or with ``least`` where that is larger."""
     expected = np.array(expected)
     largest = max(float(np.abs(expected).max()), least)
-    np.testing.assert_allclose(np.array(gradient), expected, atol=tolerance * largest, rtol=10 * tolerance, err_msg=name)
+    np.testing.assert_allclose(np.array(gradient), expected, atol=1e-5 * largest, rtol=1e-4, err_msg=name)

@@ -39,9 +39,9 @@ class Masked(keras.layers.Layer):
         return input_shapes[0]
 
 
-def randomize(layer: keras.Layer, seed: int = 0, scale: float = 0.5) -> None:
+def randomize(layer: keras.Layer, scale: float = 0.5) -> None:
     """Give every weight random values, biases, norms and what is not trained included."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     for weight in layer.weights:
         weight.assign(rng.normal(0.0, scale, weight.shape))
 

@@ -28,14 +28,12 @@ def table_of(buckets: int, units: int) -> np.ndarray:
     return np.random.default_rng(buckets).normal(size=(buckets, units)).astype(np.float32)
 
 
-def context_weights_of(windows: Sequence[int], words: int = 9) -> np.ndarray:
-    return np.random.default_rng(words).normal(size=(words, len(windows))).astype(np.float32)
+def context_weights_of(windows: Sequence[int]) -> np.ndarray:
+    return np.random.default_rng(9).normal(size=(9, len(windows))).astype(np.float32)
 
 
-def layer_with(
-    table: np.ndarray, max_ngram: int, ending: int = 0, windows: Sequence[int] = (), context_weights: np.ndarray | None = None
-) -> NgramLinear:
-    context_weights = context_weights_of(windows) if context_weights is None else context_weights
+def layer_with(table: np.ndarray, max_ngram: int, ending: int = 0, windows: Sequence[int] = ()) -> NgramLinear:
+    context_weights = context_weights_of(windows)
     layer = NgramLinear(max_ngram, *table.shape, ending, windows, len(context_weights))
     layer.build((None, None))
     layer.table.assign(table)

@@ -63,12 +63,12 @@ def described(begin: int, end: int, shape: tuple[int, ...] = (4,), dtype: str = 
     return {name: {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}}
 
 
-def tensor(change: Callable[[np.ndarray], np.ndarray], name: str = WORDS) -> Break:
-    """Weights in which one tensor is another."""
+def tensor(change: Callable[[np.ndarray], np.ndarray]) -> Break:
+    """Weights in which the words' tensor is another."""
 
     def write(folder: Path) -> None:
         tensors = load_file(folder / WEIGHTS)
-        save_file(tensors | {name: np.ascontiguousarray(change(tensors[name]))}, folder / WEIGHTS)
+        save_file(tensors | {WORDS: np.ascontiguousarray(change(tensors[WORDS]))}, folder / WEIGHTS)
 
     return write
 

@@ -21,14 +21,14 @@ BAD_JSON = ("not json", "[1]", "7", '{"x": 1}', '{"text": 3}', '{"text": "a"', "
 BAD_ROWS = ("1", "1,a,b", '1,"a" b', 'a"b,"c"d')
 
 
-def texts_and_faults(data: bytes, form: Format, cut: int = 1 << 16, column: str = "text") -> list[tuple[int, str | None, str]]:
+def texts_and_faults(data: bytes, form: Format, cut: int = 1 << 16) -> list[tuple[int, str | None, str]]:
     """Of every record the line, the text, or what is wrong with it."""
 
     def stand_in(fault: MhaError, line: int) -> Record:
         return Record(str(fault), b"", (None,), b"", line)
 
     pieces = [data[start : start + cut] for start in range(0, len(data), cut)]
-    records = read_records(form, pieces, Reading("x", Columns(column), on_fault=stand_in))
+    records = read_records(form, pieces, Reading("x", Columns("text"), on_fault=stand_in))
     return [(found.line, None if found.fields else found.text, found.text if found.fields else "") for found in records]
 
 

@@ -27,10 +27,10 @@ def checkpoint_of(case: ModelCase, weights: dict[str, np.ndarray]) -> Checkpoint
     return Checkpoint(case.config, tuple(map(str, range(case.num_classes))), vocabulary, {}, weights, "{}")
 
 
-def reviews(checkpoint: Checkpoint, longest: int, count: int = 9) -> list[EncodedText]:
+def reviews(checkpoint: Checkpoint, longest: int) -> list[EncodedText]:
     """Reviews of random words, one without any."""
     rng, characters = np.random.default_rng(0), checkpoint.config.text.subword_characters
-    lengths = [longest, 0, 1, 2, *rng.integers(1, longest + 1, count - 4)]
+    lengths = [longest, 0, 1, 2, *rng.integers(1, longest + 1, 5)]
     words = [rng.integers(1, len(checkpoint.vocabulary), (1, length)).astype(np.int32) for length in lengths]
     return as_read(with_characters(ids, characters)[0] for ids in words)
 

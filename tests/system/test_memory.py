@@ -30,7 +30,7 @@ def version_1(group: str, limit: int, used: int, of_files: int = 0) -> dict[str,
 
 TREES: dict[str, tuple[dict[str, str], int | None, int | None]] = {
     "nothing tells": ({}, None, None),
-    "a container that sees itself as the outermost group": ({**MACHINE, **version_2(".", 3 * GB, GB)}, 3 * GB, 2 * GB),
+    "a container that sees itself as the outermost group": ({**MACHINE, **version_2(".", 3 * GB, 3 * GB, of_files=2 * GB)}, 3 * GB, 2 * GB),
     "a container of version 1 that has read files": ({**MACHINE, **version_1(".", 3 * GB, 3 * GB, of_files=2 * GB)}, 3 * GB, 2 * GB),
     "no limit": ({**MACHINE, **IN_A_GROUP, **version_2("outer/inner", "max", GB), **version_2("outer", "max", GB)}, None, FREE),
     "no limit in version 1": ({**MACHINE, **IN_A_GROUP_OF_VERSION_1, **version_1("outer/inner", 2**63 - 4096, GB)}, None, FREE),

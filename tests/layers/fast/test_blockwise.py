@@ -37,8 +37,8 @@ def assert_same_gradients(gradients: list[Any], expected: list[Any]) -> None:
         assert_same_gradient(one, other, name, least=0.1 * largest)
 
 
-def by_blocks(mask: Any = None, block_length: int = BLOCK) -> Callable[..., Any]:
-    return lambda q, k, v: blockwise_attention(q, k, v, mask, block_length=block_length)
+def by_blocks(mask: Any = None) -> Callable[..., Any]:
+    return lambda q, k, v: blockwise_attention(q, k, v, mask, block_length=BLOCK)
 
 
 def by_torch(inputs: list[Any], mask: np.ndarray | None = None, **arguments: Any) -> tuple[np.ndarray, list[torch.Tensor]]:
