@@ -111,9 +111,11 @@ def few_labels(records: Sequence[Record]) -> Table:
     rows = []
     for system, cells in sorted(found.items(), key=lambda row: (len(row[1]) < len(columns), mean(map(mean, row[1].values())))):
         over_all = f"{mean(map(mean, cells.values())):.2f} %" if len(cells) == len(columns) else NOTHING
-        rows.append((system, *(_mean_and_spread(cells[column]) if column in cells else NOTHING for column in columns), over_all))
+        of_columns = (_mean_and_spread(cells[column]) if column in cells else NOTHING for column in columns)
+        rows.append((system, str(min(map(len, cells.values()))), *of_columns, over_all))
     title = "Test accuracy with few labels, mean ± standard deviation over draws of the texts to learn from"
-    return Table(title, ("system", *(f"{name}, {size} per class" for size, name in columns), "mean"), rows, *circumstances(records))
+    headings = ("system", "draws", *(f"{name}, {size} per class" for size, name in columns), "mean")
+    return Table(title, headings, rows, *circumstances(records))
 
 
 def book(record: Record) -> Table:

@@ -121,8 +121,8 @@ def test_a_row_has_the_mean_of_the_draws_of_every_column() -> None:
             for system, name, size, seed, share in runs
         ]
     )
-    assert table.headings == ("system", "a, 8 per class", "a, 50 per class", "mean")
-    assert table.rows == [("peer", "50.00 ± 35.36 %", "50.00 %", "50.00 %"), ("mha text", "90.00 %", "–", "–")]
+    assert table.headings == ("system", "draws", "a, 8 per class", "a, 50 per class", "mean")
+    assert table.rows == [("peer", "1", "50.00 ± 35.36 %", "50.00 %", "50.00 %"), ("mha text", "1", "90.00 %", "–", "–")]
 
 
 def test_a_row_of_a_search_compares_on_texts_that_it_has_not_seen() -> None:
