@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from random import Random
 
-MADE_PER_TEXT = 8
+MADE_PER_TEXT = 24
 MOST_WORDS = 1_000_000  # words of all made texts together, about: some minutes of a teacher with 22 million weights
 REPLACED = (0.1, 0.3, 0.5)  # shares of words that are replaced, of which each text draws one
 
