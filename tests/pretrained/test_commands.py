@@ -172,7 +172,7 @@ def test_a_run_teaches_a_small_model(mha: Mha, tmp_path: Path) -> None:
     teach = ("--set", "data.train=texts.csv", "--set", "training.teacher=tuned", "--set", "training.epochs=2", "--output", "small")
     result = mha("train", "--config", "text", *teach)
     assert result.code == 0, result.stderr
-    assert re.search(r"the teacher's answers of 576 of 576 texts, .+, done", result.stderr)  # 64 written and 512 made ones
+    assert re.search(r"the teacher's answers of 1,600 of 1,600 texts, .+, done", result.stderr)  # 64 written and 24 made of each
     answers = mha("predict", "--checkpoint", "small", "the film 7 was superb", "the film 8 was dreadful")
     assert [line.split("\t")[0] for line in answers.stdout.splitlines()] == ["good", "bad"]
     assert not read_checkpoint(tmp_path / "copy" / "small" / "checkpoint.keras").config.model.pretrained
