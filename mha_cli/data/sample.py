@@ -17,6 +17,7 @@ import random
 from collections.abc import Iterator
 from functools import cache
 from itertools import permutations, product
+from typing import NamedTuple
 
 from mha_cli.config.settings import SampleData
 from mha_cli.data.labelled_text import LabelledText, TextSource
@@ -111,6 +112,15 @@ NEGATIVE = (
 MODULUS = 5
 
 
+class Plan(NamedTuple):
+    """The parts of a review but for its two adjectives."""
+
+    opening: str
+    construction: str
+    subject: str
+    closing: str
+
+
 class SampleTexts(TextSource):
     """The built-in reviews: ``train``, ``test`` (a quarter of its size) and ``twins``, the word-order twins of the test split.
 
@@ -125,7 +135,7 @@ class SampleTexts(TextSource):
         self._config = config
 
     def read(self, split: str) -> Iterator[LabelledText]:
-        """The reviews of a split, shuffled, in an order that the seed fixes; ``part`` is the sentence plan, from ``_plans``."""
+        """The reviews of a split, shuffled, in an order that the seed fixes; ``part`` is the sentence plan."""
         if split not in self.splits:
             raise MhaError(f"the sample reviews have no split {printable(repr(split))}", did_you_mean(split, self.splits))
         is_test, file = split != "train", f"sample, split {split}"
@@ -149,23 +159,21 @@ class SampleTexts(TextSource):
             pair, class_id = divmod(number, 2)
             plans, words = (twin_plans, twin_words) if pair < num_twin_pairs else (plain_plans, plain_words)
             plan_index, words_index = divmod(draws[pair], len(words))
-            opening, construction, subject, closing = plan = plans[plan_index]
-            x, y = words[words_index][class_id]
-            clause = construction.format(subject=subject, x=x, y=y) + closing
-            if not opening or opening.endswith("."):
+            plan, (x, y) = plans[plan_index], words[words_index][class_id]
+            clause = plan.construction.format(subject=plan.subject, x=x, y=y) + plan.closing
+            if not plan.opening or plan.opening.endswith("."):
                 clause = clause[0].upper() + clause[1:]
-            yield LabelledText(f"{opening} {clause}".lstrip(), self.class_names[class_id], "", file, line, plan)
+            yield LabelledText(f"{plan.opening} {clause}".lstrip(), self.class_names[class_id], "", file, line, plan)
 
 
 @cache
-def _plans(constructions: tuple[str, ...], is_test: bool) -> list[tuple[str, ...]]:
-    """All sentence plans of a split: opening, construction, subject and closing.
-
-    Their row numbers modulo 5 are all equal in the test split, and all different in the training split.
-    """
+def _plans(constructions: tuple[str, ...], is_test: bool) -> list[Plan]:
+    """All sentence plans of a split: row numbers modulo 5 all equal in the test split, all different in the training split."""
     tables = (OPENINGS, constructions, SUBJECTS, CLOSINGS)
     residues = range(MODULUS)
     patterns = [(residue,) * len(tables) for residue in residues] if is_test else list(permutations(residues, len(tables)))
     return [
-        rows for pattern in patterns for rows in product(*(table[residue::MODULUS] for table, residue in zip(tables, pattern, strict=True)))
+        Plan(*rows)
+        for pattern in patterns
+        for rows in product(*(table[residue::MODULUS] for table, residue in zip(tables, pattern, strict=True)))
     ]

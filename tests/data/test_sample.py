@@ -3,7 +3,6 @@
 import re
 from collections import Counter, defaultdict
 from itertools import chain, combinations
-from typing import Any
 
 import pytest
 
@@ -21,8 +20,8 @@ def tokens(text: str) -> list[str]:
     return re.findall(r"[^\W_]+(?:['’][^\W_]+)*|[^\w\s]", text.lower())
 
 
-def plan_of(review: LabelledText) -> Any:
-    """Opening, construction, subject and closing."""
+def plan_of(review: LabelledText) -> sample.Plan:
+    assert isinstance(review.part, sample.Plan)
     return review.part
 
 
@@ -50,7 +49,7 @@ def test_no_review_occurs_twice() -> None:
 def test_two_thirds_are_twins_with_the_same_tokens_and_opposite_classes(split: str) -> None:
     labels_of_bag: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for review in source().read(split):
-        if plan_of(review)[1] in sample.CONTRASTS:
+        if plan_of(review).construction in sample.CONTRASTS:
             labels_of_bag[tuple(sorted(tokens(review.text)))].append(review.label)
     # Both twins of every pair are here, so whatever sees only the bag is right on exactly half of them.
     assert all(Counter(labels)["neg"] == Counter(labels)["pos"] for labels in labels_of_bag.values())
@@ -58,14 +57,14 @@ def test_two_thirds_are_twins_with_the_same_tokens_and_opposite_classes(split: s
 
 
 def test_twins_are_the_test_reviews_that_contrast() -> None:
-    contrasts = [review.text for review in source().read("test") if plan_of(review)[1] in sample.CONTRASTS]
+    contrasts = [review.text for review in source().read("test") if plan_of(review).construction in sample.CONTRASTS]
     assert [review.text for review in source().read("twins")] == contrasts
 
 
 def test_plain_reviews_tell_their_class_by_their_words() -> None:
     adjectives = {"pos": set(sample.POSITIVE), "neg": set(sample.NEGATIVE)}
     for review in source().read("train"):
-        if plan_of(review)[1] in sample.PLAIN:
+        if plan_of(review).construction in sample.PLAIN:
             assert len(adjectives[review.label].intersection(tokens(review.text))) == 2
             assert set(tokens(review.text)).isdisjoint(set(sample.POSITIVE + sample.NEGATIVE) - adjectives[review.label])
 
