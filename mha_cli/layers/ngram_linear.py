@@ -20,7 +20,7 @@ import keras
 from keras import ops
 
 from mha_cli.config.parameters import SMALLEST_NORM
-from mha_cli.layers.arguments import Layer
+from mha_cli.layers.arguments import Layer, check_buckets, check_sizes
 from mha_cli.layers.ngrams import hashed_ngrams, ids_of, rows_of, subword_sums
 
 
@@ -112,12 +112,20 @@ class NgramLinear(Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        check_sizes(max_ngram=max_ngram, units=units, context_words=context_words)
+        check_buckets(buckets=buckets)
+        if end_decay < 0:
+            raise ValueError(f"end_decay is {end_decay}; it must be 0 or more")
+        if any(reach < 0 for reach in context_windows):
+            raise ValueError(f"context_windows is {list(context_windows)}; each must be 0 or more")
         self.max_ngram, self.buckets, self.units = max_ngram, buckets, units
         self.end_decay, self.context_windows, self.context_words = end_decay, list(context_windows), context_words
         self.subwords = subwords
 
     def build(self, input_shape: Any) -> None:
         """Create the table, and the context weights if there are windows."""
+        if self.subwords and len(input_shape) != 3:
+            raise ValueError(f"the input has shape {tuple(input_shape)}; with subwords it takes (batch, length, 1 + characters)")
         self.table = self._fitted("table", (self.buckets, self.units))
         shape = (self.context_words, len(self.context_windows))
         self.context_weights = self._fitted("context_weights", shape) if self.context_windows else None

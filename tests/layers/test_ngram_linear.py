@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -96,3 +97,16 @@ def test_more_padding_changes_nothing() -> None:
     np.testing.assert_allclose(layer(wider), layer(TOKEN_IDS), atol=1e-6)
     np.testing.assert_allclose(layer(TOKEN_IDS[2:3, :2]), layer(TOKEN_IDS)[2:3], atol=1e-6)
     assert layer(TOKEN_IDS[3:4, :1]).shape == (1, 2)  # every n-gram but the word is longer than the review
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"end_decay": -1}, "end_decay is -1; it must be 0 or more"),
+        ({"context_windows": [2, -1]}, r"context_windows is \[2, -1\]; each must be 0 or more"),
+    ]
+    + [({name: 0}, f"{name} is 0; it must be .*") for name in ("max_ngram", "buckets", "units", "context_words")],
+)
+def test_impossible_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        NgramLinear(**{"max_ngram": 1, "buckets": 1, "units": 1, **arguments})
