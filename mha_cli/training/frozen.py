@@ -1,7 +1,5 @@
 """A pretrained encoder whose weights stay: its features are computed once, and a logistic regression learns from them.
 
-It is chosen instead of fine-tuning by the time that each takes on this machine.
-
 Fine-tuning starts from that last layer, made smaller. From one that knows nothing, the first steps would spoil the features (Kumar et al.
 2022, "Fine-Tuning can Distort Pretrained Features and Underperform Out-of-Distribution"); one that is sure of all texts teaches nothing.
 
@@ -10,15 +8,13 @@ Axes: N texts, D model width, U units of the logits.
 
 from functools import partial
 from pathlib import Path
-from time import monotonic, perf_counter
+from time import monotonic
 from typing import Any, Self
 
 import keras
 import numpy as np
 
 from mha_cli.arrays import Array, Bools, Floats
-from mha_cli.checkpoint.runs import CONFIG, RunDirectory
-from mha_cli.config.loading import load_config
 from mha_cli.config.parameters import encoder_shape
 from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights
@@ -36,10 +32,6 @@ STRENGTHS = (0.1, 1.0, 10.0)  # values of scikit-learn's C, of which the best ou
 FOLDS = 3
 LOST = -10.0  # logit of a class whose texts have other labels now
 START = 0.3  # of the last layer, in the one that fine-tuning starts from
-
-MOST_SECONDS = 1_800  # time that fine-tuning may take before a frozen encoder is taken
-SAMPLE_TEXTS = 128  # texts by which that time is measured
-STEP_COST = 2.7  # time of a training step, in forward passes
 
 
 class FrozenEncoder:
@@ -133,40 +125,3 @@ def _regression(features_ND: Floats, labels: Array, folds: int, weights: Floats 
         score = partial(cross_val_score, X=features_ND, y=labels, scoring="neg_log_loss", cv=folds, params=params)
         gains = {strength: score(model(strength)).mean() for strength in STRENGTHS}
     return model(max(gains, key=gains.__getitem__)).fit(features_ND, labels, weights)
-
-
-def decide_trainable_blocks(config: Config, data: PreparedData, output: RunDirectory, callbacks: Callbacks) -> Config:
-    """The config with ``training.trainable_blocks`` decided where it is ``auto``: all blocks, or none if that takes too long.
-
-    A run that goes on has decided already.
-    """
-    if data.pretrained is None or config.training.trainable_blocks != "auto":
-        return config
-    chosen: int | str = load_config(output / CONFIG).training.trainable_blocks
-    if chosen == "auto":
-        frozen = seconds_of_forward(config, data)
-        finetuned = STEP_COST * config.training.epochs * frozen * (1 + config.training.refit_encoder)
-        chosen, other = ("all", 0) if finetuned <= MOST_SECONDS else (0, "all")
-        times = f"about {in_words(finetuned)} fine-tuned, {in_words(frozen)} frozen"
-        callbacks.note(f"{times}: training.trainable_blocks={chosen} (set {other} for the other)")
-    return config.changed(training={"trainable_blocks": chosen})
-
-
-def seconds_of_forward(config: Config, data: PreparedData) -> float:
-    """Time for one forward pass over the texts to learn from, measured on a few of them."""
-    texts = data.train.for_encoder
-    rows = np.argsort(texts.lengths)[np.linspace(0, len(texts) - 1, min(SAMPLE_TEXTS, len(texts))).astype(int)]
-    model = build_classifier(config, len(data.vocabulary), len(data.class_names), with_linear=False)
-    forward, seconds = compile_forward(model, encoder_shape(config)), 0.0
-    parts = np.array_split(rows, 4)  # of similar lengths, as batches are
-    for _ in range(2):  # tracing, then the measurement
-        started = perf_counter()
-        for part in parts:
-            forward(texts.padded(part))
-        seconds = perf_counter() - started
-    return seconds * len(texts) / len(rows)
-
-
-def in_words(seconds: float) -> str:
-    """A duration as people say it."""
-    return f"{seconds:,.0f} s" if seconds < 90 else f"{seconds / 60:,.0f} minutes"

@@ -28,10 +28,11 @@ from mha_cli.system.whole_files import atomic_write
 from mha_cli.training.distillation import answers_of_linear_model, answers_of_run, with_answers
 from mha_cli.training.distribution import Arrays, Distribution, digest_of, distributed
 from mha_cli.training.epoch import EpochPosition
-from mha_cli.training.frozen import FrozenEncoder, decide_trainable_blocks
+from mha_cli.training.frozen import FrozenEncoder
 from mha_cli.training.memory_estimate import refuse_what_does_not_fit
 from mha_cli.training.precision import choose_precision
 from mha_cli.training.state import StateSaver, restore_state
+from mha_cli.training.trainable_blocks import decide_trainable_blocks
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
 from mha_cli.version import __version__
@@ -106,7 +107,7 @@ def _train(config: Config, output: RunDirectory, callbacks: Callbacks, data: Pre
             with atomic_write(output / HISTORY) as file:
                 file.writelines(json.dumps(dataclasses.asdict(epoch)).encode() + b"\n" for epoch in records)
         if state:
-            state.save_after(0.0)
+            state.after_epoch()
         callbacks.on_epoch(record)
     if config.training.refit_encoder:
         validation.score(trainer)  # once more, since a run that goes on may have no epoch left

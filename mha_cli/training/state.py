@@ -44,10 +44,13 @@ class StateSaver:
         if self._callbacks.stop():
             save_state(self._path, self._trainer, self._records)
             raise KeyboardInterrupt
-        self.save_after(LEAST_SECONDS)
+        self._save_after(LEAST_SECONDS)
 
-    def save_after(self, seconds: float) -> None:
-        """Save if the last save was so long ago, and this one takes no larger a share of the time than it may."""
+    def after_epoch(self) -> None:
+        """Save unless the last save was so recent that this one would take too large a share of the time."""
+        self._save_after(0.0)
+
+    def _save_after(self, seconds: float) -> None:
         if time.monotonic() - self._saved >= max(seconds, self._cost / MOST_SHARE):
             started = time.monotonic()
             save_state(self._path, self._trainer, self._records)

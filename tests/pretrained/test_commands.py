@@ -182,7 +182,7 @@ def test_a_run_teaches_a_small_model(mha: Mha, tmp_path: Path) -> None:
 def test_the_time_decides_whether_the_encoder_is_trained(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cwd = shutil.copytree(trained, tmp_path / "copy")
     for most_seconds, blocks in ((1e9, "all"), (0, 0)):
-        monkeypatch.setattr("mha_cli.training.frozen.MOST_SECONDS", most_seconds)
+        monkeypatch.setattr("mha_cli.training.trainable_blocks.MOST_SECONDS", most_seconds)
         result = run_here(*TRAIN, "--set", "training.epochs=1", "--output", str(blocks), cwd=cwd, monkeypatch=monkeypatch)
         assert re.search(rf"about .+ fine-tuned, .+ frozen: training.trainable_blocks={blocks} ", result.stderr)
         assert load_config(cwd / str(blocks) / "config.yaml").training.trainable_blocks == blocks
