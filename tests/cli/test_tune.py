@@ -61,9 +61,11 @@ def test_two_trials_and_a_training(tuned: Run) -> None:
     assert best.training.learning_rate == summary["best"]["settings"]["training.learning_rate"]
 
 
-def test_what_fixes_the_searched_settings_is_refused(tuned: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finished_search_is_refused_before_the_texts_are_read(tuned: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     trained_on = refusal(run_here(*TUNE, "2", "--set", "training.base=run", cwd=tuned.cwd, monkeypatch=monkeypatch))
     assert trained_on.startswith("training.base fixes the settings that `mha tune` tries; take training.base=null")
+    said = refusal(run_here(*TUNE, "2", cwd=tuned.cwd, monkeypatch=monkeypatch))
+    assert said == "--output run: its search is finished, with 2 trials; give more --minutes or --trials, or another folder"
 
 
 @pytest.mark.process

@@ -86,6 +86,15 @@ def test_what_is_no_class(label: Any, expected: str) -> None:
     assert error_of(lambda: MemoryTexts(["a", "b"], ["x", label])) == f"labels[1]: the label {expected}"
 
 
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [("null", MISSING), ("[[1]]", f"is a list inside a list; {ONE_VALUE}"), ("1e999", f"is the fraction Infinity; {ONE_VALUE}")],
+)
+def test_a_file_refuses_it_in_the_same_words(label: str, expected: str) -> None:
+    Path("a.jsonl").write_text(f'{{"text": "a", "label": {label}}}\n')
+    assert error_of(lambda: [*read_labelled(["a.jsonl"], labelled_columns())]) == f'a.jsonl:1: the label "label" {expected}'
+
+
 SEVERAL: list[tuple[Any, tuple[str, ...]]] = [
     (["b", " a", "b"], ("a", "b")),
     ({1.0, 2}, ("1", "2")),

@@ -17,6 +17,7 @@ from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import MhaError
 from mha_cli.system.callbacks import SILENT, StepProgress
+from mha_cli.system.whole_files import locked
 from mha_cli.training.state import restore_state, save_state
 from tests.checkpoints import damaged
 from tests.cli.command import TIMEOUT, start_module
@@ -179,4 +180,8 @@ def test_a_folder_is_held_before_the_data_is_read_and_until_the_end(config: Conf
     train(config, tmp_path / "run", dataclasses.replace(SILENT, on_epoch=another), data)
     assert len(refusals) == 4 + 2 * bool(refusals[4:])
     assert set(refusals) == {f"{tmp_path / 'run'}: another training writes there; wait for it, or choose another folder"}
+    with pytest.raises(MhaError, match=r"run: holds a finished run; choose another folder, or remove this one$"):
+        train(config, tmp_path / "run", data=data)
+    with locked(tmp_path / "run"), pytest.raises(MhaError, match="another training writes there"):
+        train(config, tmp_path / "run", data=data)
     assert os.listdir(tmp_path) == ["run"]
