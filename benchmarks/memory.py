@@ -2,12 +2,14 @@
 
     TFDS_DATA_DIR=… python benchmarks/memory.py                          # 25,000, 250,000 and 2,500,000 reviews: table and memory.json
     python benchmarks/memory.py --reviews 500 5000 --results /tmp/try    # a try-out
+    python benchmarks/memory.py --files FILE…                            # recipe text on these training files: memory-text.json, a plot
 
 The reviews are made of IMDB's: each has as many sentences as one of them, drawn from those of its class. The model is tiny, has scores of
 1- to 3-grams and is trained for one epoch: what grows is what the data takes. The time is that of the whole command, starting included.
 """
 
 import csv
+import json
 import re
 import sys
 import tempfile
@@ -16,6 +18,7 @@ from pathlib import Path
 
 import harness
 import numpy as np
+import plots
 import tables
 
 SETTINGS = (
@@ -71,18 +74,36 @@ def measure(sizes: Sequence[int]) -> dict[str, dict[str, float]]:
     return figures
 
 
+def measure_files(paths: Sequence[Path]) -> dict[str, dict[str, float]]:
+    """Peak memory and time of the recipe `text` on every file."""
+    figures: dict[str, dict[str, float]] = {"megabytes": {}, "seconds": {}}
+    for path in paths:
+        with tempfile.TemporaryDirectory() as folder:
+            done = harness.train("text", Path(folder) / "run", ["data.source=files", f"data.train={path}"])
+            num_texts = str(json.loads((Path(folder) / "run" / "metrics.json").read_text())["metrics"]["labelled_texts"])
+        figures["megabytes"][num_texts], figures["seconds"][num_texts] = done.peak_megabytes, done.seconds
+        print(f"{path.name}: {done.peak_megabytes:,.0f} MB, {done.seconds:,.0f} s", file=sys.stderr)
+    return figures
+
+
 def main() -> None:
-    """Measure the sizes that the arguments ask for."""
+    """Measure the sizes or files that the arguments ask for."""
     parser = harness.parser(__doc__)
     parser.add_argument("--reviews", type=int, nargs="+", default=[25_000, 250_000, 2_500_000])
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the reviews there, and measure nothing")
+    parser.add_argument("--files", type=Path, nargs="+", metavar="FILE", help="measure the recipe text on these training files instead")
     arguments = parser.parse_args()
     if arguments.write:
         write_reviews(arguments.write, imdb_reviews(), arguments.reviews[0])
         return
-    busy = harness.busy_share()
-    record = harness.record({"settings": list(SETTINGS)}, measure(arguments.reviews), busy)
-    harness.write_record(arguments.results / "memory.json", record)
+    busy, path = harness.busy_share(), arguments.results / "memory.json"
+    if arguments.files:
+        path = path.with_name("memory-text.json")
+        record = harness.record({"model": "recipe text"}, measure_files(arguments.files), busy)
+        plots.draw_growth(record, path.with_suffix(".png"))
+    else:
+        record = harness.record({"model": "a tiny model", "settings": list(SETTINGS)}, measure(arguments.reviews), busy)
+    harness.write_record(path, record)
     tables.show(tables.growth(record))
 
 

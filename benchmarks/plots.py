@@ -1,4 +1,4 @@
-"""Plots of the results: speed by length, accuracy by time, accuracy by set."""
+"""Plots of the results: speed by length, accuracy by time, accuracy by set, cost by number of texts."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -137,6 +137,25 @@ def draw_texts(results: Sequence[SetResults], ours: str, path: Path) -> None:
     axes.grid(axis="y", linestyle=":", linewidth=0.6)
     axes.set_xlabel("accuracy, %")
     figure.legend(loc="outside upper center", ncols=2, frameon=False)
+    _save(figure, path)
+
+
+def draw_growth(record: Record, path: Path) -> None:
+    """Time of a thousand texts and peak memory of a training against the number of its texts."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 3.2), layout="constrained")
+    seconds, peaks = record["figures"]["seconds"], record["figures"]["megabytes"]
+    millions = [int(texts) / 1e6 for texts in seconds]
+    of_1000 = [own / (1000 * one) for own, one in zip(seconds.values(), millions, strict=True)]
+    gigabytes = [peak / 1000 for peak in peaks.values()]
+    named = {"seconds for 1,000 texts": of_1000, "peak memory, GB": gigabytes}
+    for axes, (name, values) in zip(figure.subplots(1, len(named)), named.items(), strict=True):
+        axes.plot(millions, values, marker="o", color=colour("mha"))
+        axes.set_xlim(0)
+        axes.set_ylim(0, 1.2 * max(values))
+        axes.set_xlabel("texts, millions")
+        axes.set_ylabel(name)
     _save(figure, path)
 
 

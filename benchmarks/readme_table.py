@@ -27,10 +27,11 @@ TABLES: dict[str, Callable[[Any], tables.Table]] = {
     "attention.json": tables.attention,
     "attention-memory.json": tables.attention_memory,
     "memory.json": tables.growth,
+    "memory-text.json": tables.growth,
 }
 """The table of each file of results, in the order of the page."""
-ARGUMENTS = {"texts": " FOLDER --part test"}
-"""Arguments of the scripts whose pictures are shown, where they have any."""
+DRAWN_BY = {"texts": "texts.py FOLDER --part test", "memory-text": "memory.py --files FILE…"}
+"""The script of a picture, where it has arguments or another name."""
 IN_SHORT = {
     "accuracy.json": ("system", "test accuracy", "reading and training"),
     "texts.json": ("set", "classes", "mha text", "best peer", "ahead by (95 %)"),
@@ -57,7 +58,7 @@ def full_tables(results: Path, prefix: str = "../") -> list[str]:
             if picture.exists():
                 parts.append(f"![{table.title}]({prefix}{picture.relative_to(results.parents[1])})")
                 elsewhere = f" --results benchmarks/results/{folder.name}" if folder != results else ""
-                parts.append(f"Drawn by `python benchmarks/{picture.stem}.py{ARGUMENTS.get(picture.stem, '')}{elsewhere}`.")
+                parts.append(f"Drawn by `python benchmarks/{DRAWN_BY.get(picture.stem, f'{picture.stem}.py')}{elsewhere}`.")
     return parts
 
 

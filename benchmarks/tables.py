@@ -169,11 +169,12 @@ def growth(record: Record) -> Table:
     peaks, seconds = record["figures"]["megabytes"], record["figures"]["seconds"]
     first_peak, first_seconds = next(iter(peaks.values())), next(iter(seconds.values()))
     rows = [
-        (f"{int(reviews):,}", f"{seconds[reviews]:,.0f}", _ratio(seconds[reviews], first_seconds), f"{peak:,.0f}", _ratio(peak, first_peak))
-        for reviews, peak in peaks.items()
+        (f"{int(texts):,}", f"{seconds[texts]:,.0f}", _ratio(seconds[texts], first_seconds), f"{peak:,.0f}", _ratio(peak, first_peak))
+        for texts, peak in peaks.items()
     ]
-    headings = ("reviews", "seconds", "× the first", "MB", "× the first")
-    return Table("Time and peak memory of `mha train` on a CSV file, a tiny model", headings, rows, *circumstances([record]))
+    headings = ("texts", "seconds", "× the first", "MB", "× the first")
+    title = f"Time and peak memory of `mha train` on a CSV file, {record['settings']['model']}"
+    return Table(title, headings, rows, *circumstances([record]))
 
 
 def tuning(records: Sequence[Record]) -> Table:

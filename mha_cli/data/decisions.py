@@ -15,6 +15,7 @@ SPELT_WORD = 3.0  # mean length of a distinct word, in characters, from which su
 MOST_WITH_SUBWORDS = 5_000_000  # tokens of all texts up to which subwords are read; with more, whole words suffice
 TAUGHT_TEXTS = 1_000  # texts per class from which the linear model teaches the encoder; with fewer, its out-of-fold answers are too poor
 ROWS_PER_VECTOR = 32  # of the linear model's table, since an n-gram that shares a row with a word counts as that word
+MANY_TEXTS = 200_000  # texts from which one epoch suffices
 FEW_TEXTS = 2_000  # texts below which a pretrained encoder learns from the validation part in the end, which is a tenth of them or more
 LINE_WIDTH = 79
 MOST_IDS = 30_000  # of the vocabulary; with word vectors as many, since their words need not be in the texts
@@ -80,6 +81,8 @@ def rules(facts: Facts, named: dict[str, Any]) -> dict[str, dict[str, Any]]:
     stands_alone = named.get("training", {}).get("keep_linear") is False
     is_taught = has_linear and teaches and not (has_unlabelled or reads_made)
     least, most, texts_in_all = (3, 20, 20_000) if pretrained else (2, 5 if reads_made else 10, 100_000)
+    if facts.num_texts >= MANY_TEXTS and not pretrained:
+        least = 1
     if is_taught:
         most = max(5, min(most, round(50_000 / facts.num_texts)))
     has_vectors = model.get("vectors") is not None

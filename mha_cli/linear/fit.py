@@ -19,7 +19,7 @@ from mha_cli.linear.composition import LinearModel, linear_of
 from mha_cli.linear.context_weights import learn_context_weights, weighted_logits
 from mha_cli.linear.features import Ngrams, embeddings_of_words, most_in_memory, ngrams_of, text_features
 from mha_cli.linear.ngram_embeddings import learn_ngram_embeddings
-from mha_cli.linear.one_vs_rest import FOLDS, Coefficients, Examples, Regularization, cross_fitted, fit_one_vs_rest
+from mha_cli.linear.one_vs_rest import FOLDS, FOLDS_OF_MANY, Coefficients, Examples, Regularization, cross_fitted, fit_one_vs_rest
 from mha_cli.linear.regularization import CHOICE_TEXTS, choose_regularization
 from mha_cli.linear.stacking import fit_stack
 from mha_cli.linear.stored_features import StoredFeatures, store_features
@@ -82,7 +82,7 @@ class _Fit:
         in_memory = len(self.rows) == len(self.texts)
         self.part = self.texts if in_memory else self.texts.subset(self.rows)  # embeddings and context weights are learnt from it
         self.num_words = context_words(self.linear, len(data.vocabulary))
-        self.folds = rng.permutation(len(self.texts)) % FOLDS
+        self.folds = rng.permutation(len(self.texts)) % (FOLDS if in_memory else FOLDS_OF_MANY)
         embeddings = None if data.vectors is None else embeddings_of_words(data.vectors, self.linear.buckets)
         if self.linear.ngram_embeddings:
             callbacks.log("learning embeddings of n-grams from all texts")

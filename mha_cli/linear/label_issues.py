@@ -27,7 +27,7 @@ from mha_cli.data.targets import are_several, one_hot, rarest_classes
 from mha_cli.linear.features import ngrams_of, text_features
 from mha_cli.linear.one_vs_rest import FOLDS, Examples, cross_fitted
 from mha_cli.linear.regularization import choose_regularization
-from mha_cli.linear.stacking import fit_stack, probabilities_of
+from mha_cli.linear.stacking import answers_alone
 from mha_cli.system.callbacks import SILENT, Callbacks
 
 MOST_TOGETHER = 100_000  # texts that are answered by models of each other, at most, since the n-grams of all of them are in memory at once
@@ -138,4 +138,4 @@ def cross_fitted_probabilities(texts: EncodedTexts, num_classes: int, config: Co
     logits_NU = np.zeros((len(texts), examples.units), np.float32)
     for own, model in cross_fitted(examples, choose_regularization(examples, config.seed, callbacks), folds, callbacks):
         logits_NU[own] = model.logits(features[own])
-    return probabilities_of(fit_stack(np.zeros_like(logits_NU), logits_NU, labels).logits(0.0, logits_NU), are_several(labels))
+    return answers_alone(logits_NU, labels)

@@ -37,6 +37,7 @@ TOLERANCE = 1e-2  # tolerance of the solver; a smaller one changes only digits t
 LARGEST_DUAL_C = 30.0  # beyond it, dual coordinate descent converges slowly, and texts are few: the primal solver is quick
 MOST_ONE_BY_ONE = 20_000  # features of a text times units, up to which a solver for each unit is quicker than one for all at once
 FOLDS = 5  # folds of the texts; each gets out-of-fold logits from a model of the others
+FOLDS_OF_MANY = 2  # the same where the features are not in memory at once: half of so many texts suffice
 
 
 class Coefficients(NamedTuple):
@@ -165,7 +166,7 @@ def _fit_stored(
     shift_F = np.concatenate([np.zeros(buckets), mean_D]).astype(np.float32)
     scale_F = np.concatenate([scale_R / rms, np.full(width, 1.0 / spread)]).astype(np.float32)
 
-    signs_NU = np.where(one_hot(labels, num_classes)[:, -examples.units :], 1, -1).astype(np.int8)
+    signs_NU = 2 * one_hot(labels, num_classes, np.int8)[:, -examples.units :] - 1
     earlier = examples.earlier
     start_NU = None if earlier is None else earlier.logits(features) / regularization.scale
     c = regularization.c * examples.weights
@@ -187,8 +188,9 @@ def cross_fitted(
     examples: Examples, regularization: Regularization, folds: Int64s, callbacks: Callbacks
 ) -> Iterator[tuple[Bools, Coefficients]]:
     """For each fold, which texts are in it, (N,), and the model of all others; ``folds`` has the fold of each text, (N,)."""
-    for fold in range(FOLDS):
-        what = f"fitting the linear model without fold {fold + 1} of {FOLDS}"
+    num_folds = int(folds.max()) + 1
+    for fold in range(num_folds):
+        what = f"fitting the linear model without fold {fold + 1} of {num_folds}"
         callbacks.log(what)
         yield folds == fold, fit_one_vs_rest(examples.at(folds != fold), regularization, callbacks, what)
 

@@ -27,6 +27,8 @@ PRETRAINED_SPREADS = (0.25, 0.25)
 SHIFT_SPREAD = 0.2  # the same of a unit's shift around zero
 SCALE_SPREAD = 0.5  # the same of the weight of an encoder alone around 1, and of a scale's logarithm around zero
 LARGEST_SCALE = 3.0  # bound of a scale's logarithm
+MOST_TEXTS = 100_000  # that the weights are fitted on; of more, others are left out
+CHUNK_TEXTS = 10_000
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,10 @@ def fit_stack(
         weights: how much each text's loss counts, (N,); None for all alike.
         is_pretrained: whether the encoder is a pretrained one, or has learnt from a run; such encoders usually weigh more.
     """
+    if len(labels) > MOST_TEXTS:
+        rows = np.random.default_rng(0).choice(len(labels), MOST_TEXTS, replace=False)
+        parts = [None if part is None else part[rows] for part in (linear_logits, labels, weights)]
+        return fit_stack(encoder_logits[rows], *parts, is_pretrained)
     units = encoder_logits.shape[1]
     readers = [encoder_logits] if linear_logits is None else [encoder_logits, linear_logits]
     usual_weights: tuple[float, ...]
@@ -75,6 +81,14 @@ def fit_stack(
 
     found = minimize(loss_and_gradient, usual, jac=True, method="L-BFGS-B").x
     return Stack(float(found[0]), 0.0 if linear_logits is None else float(found[1]), found[-units:].astype(np.float32))
+
+
+def answers_alone(linear_logits: Floats, labels: Labels, weights: Floats | None = None) -> Floats:
+    """Probabilities of all classes, (N + M, C), by the linear model alone; the first N of its logits, (N + M, U), have labels."""
+    of_labelled = linear_logits[: len(labels)]
+    stack = fit_stack(np.zeros_like(of_labelled), of_labelled, labels, weights)
+    parts = np.array_split(linear_logits, -(-len(linear_logits) // CHUNK_TEXTS))  # so that little memory is taken at once
+    return np.concatenate([probabilities_of(stack.logits(0.0, part), are_several(labels)) for part in parts])
 
 
 def fit_scale(logits: Floats, labels: Labels, weights: Floats | None = None) -> tuple[float, float]:

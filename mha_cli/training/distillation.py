@@ -23,7 +23,7 @@ from mha_cli.data.targets import are_several
 from mha_cli.errors import plural
 from mha_cli.linear.composition import LinearModel
 from mha_cli.linear.fit import linear_logits
-from mha_cli.linear.stacking import fit_stack, probabilities_of
+from mha_cli.linear.stacking import answers_alone
 from mha_cli.runtime.metrics import answers_among
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.system.callbacks import Callbacks
@@ -35,11 +35,10 @@ SHARE = 0.5  # share of the teacher in a labelled text's target
 def answers_of_linear_model(config: Config, data: PreparedData, fitted: LinearModel, logits_NU: Floats, callbacks: Callbacks) -> Floats:
     """The answers of the linear model to all texts, (N + M, C): by its out-of-fold logits (N, U) for those with a label."""
     weights = loss_weights(config.training.class_weights, data.targets, data.train.weights)
-    stack = fit_stack(np.zeros_like(logits_NU), logits_NU, data.train.labels, weights)
     if data.unlabelled is not None:
         callbacks.log(f"scoring {plural(len(data.unlabelled), 'text')} without labels")
         logits_NU = np.concatenate([logits_NU, linear_logits(config, data, data.unlabelled, fitted)])
-    return probabilities_of(stack.logits(0.0, logits_NU), config.is_multi_label).astype(np.float32)
+    return answers_alone(logits_NU, data.train.labels, weights)
 
 
 def answers_of_run(data: PreparedData, path: Path, callbacks: Callbacks) -> Floats:

@@ -13,7 +13,7 @@ from mha_cli.data.preparation import PreparedData
 from mha_cli.data.targets import are_several, one_hot
 from mha_cli.linear.composition import LinearModel, compose
 from mha_cli.linear.fit import linear_logits
-from mha_cli.linear.stacking import Stack, fit_stack, probabilities_of
+from mha_cli.linear.stacking import Stack, answers_alone, fit_stack, probabilities_of
 from mha_cli.model.classifier import build_classifier, keras_config
 from mha_cli.runtime.metrics import are_right, calibration_error, mean_loss_and_accuracy
 from mha_cli.system.callbacks import EpochRecord
@@ -57,8 +57,7 @@ class Validation:
         self._thresholds: dict[str, float] = {}
         self._out_of_fold = np.zeros((0, len(data.class_names)), np.float32)
         if out_of_fold is not None and fitted is not None:
-            alone = fit_stack(np.zeros_like(out_of_fold), out_of_fold, data.train.labels, data.train.weights)
-            self._out_of_fold = probabilities_of(alone.logits(0.0, out_of_fold), several=True)
+            self._out_of_fold = answers_alone(out_of_fold, data.train.labels, data.train.weights)
         self.warning = ""
         # At once: the trainer's model then takes over the memory of this one's tables.
         self._keras_config = keras_config(build_classifier(config, len(data.vocabulary), len(data.class_names)))

@@ -6,6 +6,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from mha_cli.arrays import Array, Float64s, Floats, Int32s
+from mha_cli.linear import stacking
 from mha_cli.linear.stacking import SCALE_SPREAD, SHIFT_SPREAD, SPREADS, USUAL_WEIGHTS, Stack, fit_scale, fit_stack, probabilities_of
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
 
@@ -47,6 +48,17 @@ def test_the_weights_are_those_of_another_optimizer(num_classes: int, with_linea
     weights = weights_of(fit_stack(*readers))
     assert with_linear or weights[1] == 0
     np.testing.assert_allclose(weights if with_linear else np.delete(weights, 1), found, atol=5e-3)
+
+
+@pytest.mark.parametrize("with_linear", [True, False])
+def test_a_part_of_many_texts_decides(with_linear: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    *readers, labels = readers_of(3, with_linear, 4000)
+    weights = 1.0 + (labels == 2)
+    of_all = weights_of(fit_stack(*readers, labels, weights.astype(np.float32)))
+    monkeypatch.setattr(stacking, "MOST_TEXTS", 2000)
+    of_part = weights_of(fit_stack(*readers, labels, weights.astype(np.float32)))
+    np.testing.assert_allclose(of_part, of_all, atol=0.1)
+    assert (of_part != of_all).any()
 
 
 @pytest.mark.parametrize("num_classes", [2, 5])
