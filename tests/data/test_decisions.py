@@ -46,7 +46,7 @@ def decided(of_texts: Facts) -> tuple[Any, ...]:
         (facts(25_000, 2, 200, 5000, words=100_000, tokens=6_000_000), (0.05, 30_000, 800, 0, 65536, 0, 1 << 21, 50, [5, 25], 4, 32)),
         (facts(10_000, 14, 25, 60, words=4000, characters=1.4), (0.05, 4002, 60, 0, 65536, 0, 1 << 21, 0, [], 10, 32)),
         (facts(10_000, 150, 12, 30), (0.05, 6002, 30, 16, 65536, 32768, 131072, 0, [], 10, 32)),
-        (facts(1_000_000, 4, 40, 90, words=500_000), (0.05, 30_000, 90, 0, 65536, 0, 1 << 21, 0, [], 2, 32)),
+        (facts(1_000_000, 4, 40, 90, words=500_000), (0.05, 30_000, 90, 0, 65536, 0, 1 << 21, 0, [], 1, 32)),
         (facts(5_000, 2000, 40, 90), (0.05, 10_002, 90, 16, 65536, 32768, 16384, 0, [], 10, 32)),
     ],
     ids=["two", "forty", "999", "1000", "films", "long-films", "Chinese", "150-classes", "million", "2000-classes"],
@@ -62,7 +62,10 @@ def test_a_model_that_knows_most_texts_trains_for_fewer_epochs(new_share: float,
 
 @pytest.mark.parametrize(
     ("num_texts", "classes", "named", "epochs"),
-    [(5_000, 2, [], 10), (8_000, 2, [], 6), (20_000, 4, [], 5), (25_000, 4, [], 4), (8_000, 9, [], 10), (8_000, 2, ["linear=null"], 10)],
+    [
+        *[(5_000, 2, [], 10), (8_000, 2, [], 6), (20_000, 4, [], 5), (25_000, 4, [], 4), (199_999, 4, [], 2), (200_000, 4, [], 1)],
+        *[(8_000, 9, [], 10), (8_000, 2, ["linear=null"], 10)],
+    ],
 )
 def test_an_encoder_that_is_taught_trains_for_fewer_epochs(num_texts: int, classes: int, named: list[str], epochs: int) -> None:
     config = load_config(RECIPES / "text.yaml", ["data.train=texts.csv", *named])
