@@ -117,9 +117,7 @@ def pickled_sample(data: PreparedData, rows: npt.NDArray[np.int64]) -> bytes:
         some = reviews.subset(rows)
         return dataclasses.replace(some, tokens=np.array(some.tokens[:]))
 
-    sample = dataclasses.replace(
-        data, train=part(data.train, rows), targets=data.targets[rows], validation=part(data.validation, np.arange(2))
-    )
+    sample = dataclasses.replace(data, train=part(data.train, rows), validation=part(data.validation, np.arange(2)))
     return pickle.dumps({field.name: getattr(sample, field.name) for field in dataclasses.fields(sample)})
 
 

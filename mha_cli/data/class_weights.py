@@ -6,6 +6,8 @@ from typing import Any, Literal
 import numpy as np
 
 from mha_cli.arrays import Floats, Int32s
+from mha_cli.config.settings import Config
+from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.labels import NAMED_CLASSES
 from mha_cli.errors import listed, plural, printable
 
@@ -13,21 +15,18 @@ LEAST_TEXTS = 5  # of a class whose absence from the answers is no matter of luc
 WAYS_OUT = {"none": "training.class_weights=balanced gives rare classes more weight", "balanced": "give more texts of rare classes"}
 
 
-def loss_weights(class_weights: Literal["none", "balanced"], targets: Floats, of_texts: Floats | None = None) -> Floats:
+def loss_weights(config: Config, texts: EncodedTexts, num_classes: int) -> Floats:
     """Weights of the texts' losses, (N,): those of the texts times those of their classes; a part of the texts may lack a class.
 
-    Balanced, all classes weigh the same: with n_c texts of class c, each of them counts N / (C · n_c), as in scikit-learn. A text with
-    probabilities of several classes, a row of ``targets`` (N, C), has the mean of their weights, and adds these probabilities to n_c.
-    A text of weight 2, in ``of_texts`` (N,), counts as two.
+    Balanced, all classes weigh the same: with n_c texts of class c, each of them counts N / (C · n_c), as in scikit-learn. A text of
+    weight 2 counts as two.
     """
-    num_texts, num_classes = targets.shape
-    weights = np.ones(num_texts, np.float32) if of_texts is None else of_texts
-    if class_weights == "none":
+    weights = texts.weights_or_ones
+    if config.training.class_weights == "none":
         return weights
-    sizes = num_classes * (targets if of_texts is None else targets * weights[:, None]).sum(axis=0, dtype=np.float64)
-    total = num_texts if of_texts is None else weights.sum(dtype=np.float64)
-    weights_of_classes = np.divide(total, sizes, out=np.zeros(num_classes), where=sizes > 0)
-    balanced: Floats = weights * (targets @ weights_of_classes.astype(np.float32))
+    sizes = num_classes * np.bincount(texts.labels, weights, num_classes)
+    weights_of_classes = np.divide(weights.sum(dtype=np.float64), sizes, out=np.zeros(num_classes), where=sizes > 0)
+    balanced: Floats = weights * weights_of_classes.astype(np.float32)[texts.labels]
     return balanced
 
 

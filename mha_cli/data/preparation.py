@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mha_cli.arrays import Bools, Floats
+from mha_cli.arrays import Array, Bools, Floats
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
 from mha_cli.checkpoint.runs import checkpoint_in
 from mha_cli.config.settings import Config
@@ -21,7 +21,7 @@ from mha_cli.data.labelled_text import TextSource
 from mha_cli.data.labels import NAMED_CLASSES, refuse_other_classes
 from mha_cli.data.made_texts import made_texts
 from mha_cli.data.sources import open_source, with_columns
-from mha_cli.data.targets import are_several, one_hot
+from mha_cli.data.targets import are_several
 from mha_cli.data.training_on import facts_beside, in_words_beside, refuse_other_settings, stages_of
 from mha_cli.errors import MhaError, listed, plural, printable, shown_path
 from mha_cli.pretrained.folder import PretrainedEncoder, read_pretrained, with_pretrained
@@ -43,12 +43,12 @@ class PreparedData:
 
     config: Config  # settings of the run, with those that the data decided
     train: EncodedTexts
-    targets: Floats  # target probabilities of the classes, (N, C), for the N texts of ``train``
     validation: EncodedTexts
     vocabulary: Vocabulary  # words of ``train``, and of the validation part if the model learns from it
     class_names: tuple[str, ...]
     unlabelled: EncodedTexts | None = None  # texts for the teacher to label; for a run that teaches, with texts made of ``train``
-    num_guessed: int = 0  # texts at the end of ``train`` whose targets are predictions
+    answers: Array | None = None  # of a teacher: probabilities of the classes, float16 (N, C), for the N texts of ``train``
+    num_guessed: int = 0  # texts at the end of ``train`` that have no label but the teacher's
     teacher: tuple[Checkpoint, EncodedTexts] | None = None  # run that teaches, with ``train`` and then ``unlabelled`` as it reads them
     pretrained: PretrainedEncoder | None = None  # encoder that the training starts from; None for one from scratch
     vectors: WordVectors | None = None  # of words of ``vocabulary``, which then has words of their file as well; None without a file
@@ -57,8 +57,7 @@ class PreparedData:
 
     def with_validation(self) -> PreparedData:
         """The same with all labelled texts in ``train``."""
-        train = join_texts(self.train, self.validation)
-        return replace(self, train=train, targets=one_hot(train.labels, len(self.class_names)))
+        return replace(self, train=join_texts(self.train, self.validation), answers=None)
 
     def starting_from(self, weights: Mapping[str, Floats]) -> PreparedData:
         """The same with further weights, by variable path, in the pretrained encoder that the training starts from."""
@@ -145,9 +144,18 @@ def prepare(
     if teacher:
         labelled = compress((one.text for one in source.read(split)), np.isin(np.arange(len(corpus)), train_rows))
         teaches = teacher, encode_texts(chain(labelled, source.unlabelled() or (), made), teacher.text_pipeline())
-    targets, names = one_hot(train.labels, len(corpus.class_names)), corpus.class_names
     return PreparedData(
-        config, train, targets, validation, vocabulary, names, encoded, 0, teaches, pretrained, vectors, base, held_out_before
+        config=config,
+        train=train,
+        validation=validation,
+        vocabulary=vocabulary,
+        class_names=corpus.class_names,
+        unlabelled=encoded,
+        teacher=teaches,
+        pretrained=pretrained,
+        vectors=vectors,
+        base=base,
+        held_out_before=held_out_before,
     )
 
 

@@ -14,7 +14,6 @@ from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import PreparedData
-from mha_cli.data.targets import one_hot
 from mha_cli.linear.composition import LinearModel, linear_of
 from mha_cli.linear.context_weights import learn_context_weights, weighted_logits
 from mha_cli.linear.features import Ngrams, embeddings_of_words, most_in_memory, ngrams_of, text_features
@@ -93,7 +92,7 @@ class _Fit:
             embeddings = learn_ngram_embeddings(parts, self.seed, callbacks)
         labels, num_classes = self.texts.labels, len(data.class_names)
         repeats = self.texts.weights
-        weights = loss_weights(config.training.class_weights, one_hot(labels, num_classes), repeats)
+        weights = loss_weights(config, self.texts, num_classes)
         self.base = earlier = None
         if data.base is not None and not data.held_out_before.any():  # only its weights know of its texts
             self.base = linear_of(data.base, num_classes, self.num_words)

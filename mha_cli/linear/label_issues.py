@@ -23,7 +23,7 @@ from mha_cli.data.decisions import decide
 from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.scored_texts import located_at
 from mha_cli.data.sources import open_source
-from mha_cli.data.targets import are_several, one_hot, rarest_classes
+from mha_cli.data.targets import are_several, rarest_classes
 from mha_cli.linear.features import ngrams_of, text_features
 from mha_cli.linear.one_vs_rest import FOLDS, Examples, cross_fitted
 from mha_cli.linear.regularization import choose_regularization
@@ -133,7 +133,7 @@ def cross_fitted_probabilities(texts: EncodedTexts, num_classes: int, config: Co
     folds[np.argsort(rarest_classes(labels), kind="stable")] = np.arange(len(texts)) % FOLDS
     assert config.linear
     features = text_features(texts, ngrams_of(texts, config.linear, callbacks), config.linear, callbacks)
-    weights = loss_weights(config.training.class_weights, one_hot(labels, num_classes))
+    weights = loss_weights(config, texts, num_classes)
     examples = Examples(features, labels, num_classes, weights)
     logits_NU = np.zeros((len(texts), examples.units), np.float32)
     for own, model in cross_fitted(examples, choose_regularization(examples, config.seed, callbacks), folds, callbacks):

@@ -48,7 +48,9 @@ class Coefficients(NamedTuple):
 
     def logits(self, features: Any) -> Floats:
         """The logits of texts, (N, U)."""
-        return features @ self.table + self.bias
+        logits_NU: Floats = features @ self.table
+        logits_NU += self.bias
+        return logits_NU
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, log_expit, log_softmax, softmax
 
-from mha_cli.arrays import Float64s, Floats
+from mha_cli.arrays import Array, Float64s, Floats
 from mha_cli.data.targets import Labels, are_several
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
 
@@ -58,8 +59,9 @@ def fit_stack(
     """
     if len(labels) > MOST_TEXTS:
         rows = np.random.default_rng(0).choice(len(labels), MOST_TEXTS, replace=False)
-        parts = [None if part is None else part[rows] for part in (linear_logits, labels, weights)]
-        return fit_stack(encoder_logits[rows], *parts, is_pretrained)
+        encoder_logits, labels = encoder_logits[rows], labels[rows]
+        linear_logits = None if linear_logits is None else linear_logits[rows]
+        weights = None if weights is None else weights[rows]
     units = encoder_logits.shape[1]
     readers = [encoder_logits] if linear_logits is None else [encoder_logits, linear_logits]
     usual_weights: tuple[float, ...]
@@ -83,12 +85,12 @@ def fit_stack(
     return Stack(float(found[0]), 0.0 if linear_logits is None else float(found[1]), found[-units:].astype(np.float32))
 
 
-def answers_alone(linear_logits: Floats, labels: Labels, weights: Floats | None = None) -> Floats:
+def answers_alone(linear_logits: Floats, labels: Labels, weights: Floats | None = None, dtype: npt.DTypeLike = np.float32) -> Array:
     """Probabilities of all classes, (N + M, C), by the linear model alone; the first N of its logits, (N + M, U), have labels."""
     of_labelled = linear_logits[: len(labels)]
     stack = fit_stack(np.zeros_like(of_labelled), of_labelled, labels, weights)
     parts = np.array_split(linear_logits, -(-len(linear_logits) // CHUNK_TEXTS))  # so that little memory is taken at once
-    return np.concatenate([probabilities_of(stack.logits(0.0, part), are_several(labels)) for part in parts])
+    return np.concatenate([probabilities_of(stack.logits(0.0, part), are_several(labels)).astype(dtype) for part in parts])
 
 
 def fit_scale(logits: Floats, labels: Labels, weights: Floats | None = None) -> tuple[float, float]:

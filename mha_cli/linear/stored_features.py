@@ -33,7 +33,10 @@ class StoredFeatures:
 
     def __matmul__(self, table_RU: Floats) -> Floats:
         """The features without sums of embeddings, times a table, (N, U)."""
-        return np.concatenate([part[:, : len(table_RU)] @ table_RU for _, part in self.parts()])
+        sums_NU = np.empty((len(self.starts), table_RU.shape[1]), np.float32)
+        for rows, part in self.parts():
+            sums_NU[rows] = part[:, : len(table_RU)] @ table_RU
+        return sums_NU
 
     def row(self, row: int) -> tuple[Int32s, Floats]:
         """Columns and values of the features of a text."""

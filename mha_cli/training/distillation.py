@@ -14,12 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from mha_cli.arrays import Floats
+from mha_cli.arrays import Array, Floats
 from mha_cli.config.settings import Config
+from mha_cli.data.batches import Rows
 from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import join_texts
 from mha_cli.data.preparation import PreparedData
-from mha_cli.data.targets import are_several
+from mha_cli.data.targets import are_several, one_hot
 from mha_cli.errors import plural
 from mha_cli.linear.composition import LinearModel
 from mha_cli.linear.fit import linear_logits
@@ -32,13 +33,13 @@ from mha_cli.training.computed_once import computed_once
 SHARE = 0.5  # share of the teacher in a labelled text's target
 
 
-def answers_of_linear_model(config: Config, data: PreparedData, fitted: LinearModel, logits_NU: Floats, callbacks: Callbacks) -> Floats:
-    """The answers of the linear model to all texts, (N + M, C): by its out-of-fold logits (N, U) for those with a label."""
-    weights = loss_weights(config.training.class_weights, data.targets, data.train.weights)
+def answers_of_linear_model(config: Config, data: PreparedData, fitted: LinearModel, logits_NU: Floats, callbacks: Callbacks) -> Array:
+    """The answers of the linear model to all texts, float16 (N + M, C): by its out-of-fold logits (N, U) for those with a label."""
+    weights = loss_weights(config, data.train, len(data.class_names))
     if data.unlabelled is not None:
         callbacks.log(f"scoring {plural(len(data.unlabelled), 'text')} without labels")
         logits_NU = np.concatenate([logits_NU, linear_logits(config, data, data.unlabelled, fitted)])
-    return answers_alone(logits_NU, data.train.labels, weights)
+    return answers_alone(logits_NU, data.train.labels, weights, np.float16)
 
 
 def answers_of_run(data: PreparedData, path: Path, callbacks: Callbacks) -> Floats:
@@ -50,16 +51,24 @@ def answers_of_run(data: PreparedData, path: Path, callbacks: Callbacks) -> Floa
     return answers[:, [names.index(name) for name in data.class_names]]
 
 
-def with_answers(data: PreparedData, answers: Floats) -> PreparedData:
-    """The data with targets by a teacher's answers, (N + M, C); a text without a label has the class that is most probable by them.
+def with_answers(data: PreparedData, answers: Array) -> PreparedData:
+    """The data with a teacher's answers, (N + M, C); a text without a label has the class that is most probable by them.
 
     Where texts may have several labels, it has those that are more probable than not.
     """
-    num_labelled = len(data.train)
-    targets = np.concatenate([(1.0 - SHARE) * data.targets + SHARE * answers[:num_labelled], answers[num_labelled:]])
+    data, guessed = dataclasses.replace(data, answers=answers.astype(np.float16)), answers[len(data.train) :]
     if data.unlabelled is None:
-        return dataclasses.replace(data, targets=targets)
-    guessed = answers[num_labelled:]
+        return data
     labels = answers_among(guessed, are_several(data.train.labels)).astype(data.train.labels.dtype)
     train = join_texts(data.train, dataclasses.replace(data.unlabelled, labels=labels))
-    return dataclasses.replace(data, train=train, targets=targets, unlabelled=None, num_guessed=len(labels))
+    return dataclasses.replace(data, train=train, unlabelled=None, num_guessed=len(labels))
+
+
+def targets_of(data: PreparedData, rows: Rows) -> Floats:
+    """Target probabilities of the classes, (B, C), for some texts of the training part: by their labels, and by a teacher's answers."""
+    targets = one_hot(data.train.labels[rows], len(data.class_names))
+    if data.answers is None:
+        return targets
+    is_guessed = rows >= len(data.train) - data.num_guessed
+    mixed: Floats = targets + np.where(is_guessed, 1.0, SHARE)[:, None] * (data.answers[rows] - targets)
+    return mixed.astype(np.float32)

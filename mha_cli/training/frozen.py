@@ -88,7 +88,7 @@ class FrozenEncoder:
         if are_several(labels):
             kernels, biases = zip(*(_fit_label(features_ND, is_label, data.train.weights) for is_label in labels.T), strict=True)
             return np.stack(kernels, axis=1).astype(np.float32), np.array(biases, np.float32)
-        weights = loss_weights(self.config.training.class_weights, data.targets, data.train.weights)
+        weights = loss_weights(self.config, data.train, len(data.class_names))
 
         folds = min(FOLDS, int(np.bincount(labels)[np.unique(labels)].min()))
         fitted = _regression(features_ND, labels, folds, weights)

@@ -20,6 +20,7 @@ from mha_cli.model.outputs import are_right, compile_forward, contrastive_loss, 
 from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import MemoryEstimate
 from mha_cli.training.argmax_positions import argmax_suffices, training_output
+from mha_cli.training.distillation import targets_of
 from mha_cli.training.distribution import Distribution, digest_of
 from mha_cli.training.epoch import EpochInputs, EpochPosition, Pace
 from mha_cli.training.optimizers import LazyAdam, LazyRMSprop, build_optimizer, learning_rate_schedule
@@ -46,7 +47,7 @@ class Trainer:
         if data.base is not None:
             start_from(self.model, encoder_of(data.base, len(data.class_names)))
         self.inputs = EpochInputs(config, data, self.distribution.own)
-        self._loss_weights = loss_weights(config.training.class_weights, data.targets, data.train.weights)
+        self._loss_weights = loss_weights(config, data.train, len(data.class_names))
         if data.train.weights is not None:  # so that the learning rate means the same
             self._loss_weights = self._loss_weights / data.train.weights.mean()
         self.position, self.pace = EpochPosition(0), Pace()
@@ -73,7 +74,7 @@ class Trainer:
         distribution = self.distribution
         own, stop = rows[distribution.own], float(distribution.asked_to_stop())
         loss_sum, num_correct, stops = self._train_step(
-            tokens, self.data.targets[own], self._loss_weights[own], float(len(rows)), stop
+            tokens, targets_of(self.data, own), self._loss_weights[own], float(len(rows)), stop
         ).numpy()
         distribution.stopping = bool(stops)
         return float(loss_sum), int(num_correct)

@@ -10,7 +10,7 @@ from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights, never_answered
 from mha_cli.data.preparation import PreparedData
-from mha_cli.data.targets import are_several, one_hot
+from mha_cli.data.targets import are_several
 from mha_cli.linear.composition import LinearModel, compose
 from mha_cli.linear.fit import linear_logits
 from mha_cli.linear.stacking import Stack, answers_alone, fit_stack, probabilities_of
@@ -49,8 +49,7 @@ class Validation:
         fitted = fitted if config.linear else None
         self._config, self._data, self._kept = config, data, None if fitted is None else kept or fitted
         self.linear_NU = None if fitted is None else linear_logits(config, data, data.validation, fitted)
-        targets = one_hot(data.validation.labels, len(data.class_names))
-        self._loss_weights = loss_weights(config.training.class_weights, targets, data.validation.weights)
+        self._loss_weights = loss_weights(config, data.validation, len(data.class_names))
         self._is_pretrained = data.pretrained is not None or data.teacher is not None
         self._stack: Stack
         self._figures: dict[str, float] = {}

@@ -12,7 +12,6 @@ from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config, LinearConfig
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import PreparedData
-from mha_cli.data.targets import one_hot
 from mha_cli.linear import dual_descent, one_vs_rest
 from mha_cli.linear import features as features_module
 from mha_cli.linear import fit as module
@@ -58,7 +57,7 @@ def fit(
 
 def prepared(config: Config, train: EncodedTexts, validation: EncodedTexts, num_classes: int) -> PreparedData:
     words = Vocabulary([str(word) for word in range(2, WORDS)])
-    return PreparedData(config, train, one_hot(train.labels, num_classes), validation, words, tuple("abc"[:num_classes]))
+    return PreparedData(config, train, validation, words, tuple("abc"[:num_classes]))
 
 
 def totals(texts: Sequence[Sequence[int]], fitted: LinearModel, linear: LinearConfig) -> Floats:

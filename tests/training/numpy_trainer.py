@@ -9,10 +9,10 @@ from mha_cli.config.parameters import num_outputs, parameter_table
 from mha_cli.config.settings import Config, FilesData, ModelConfig, TextConfig, TrainingConfig
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import PreparedData
-from mha_cli.data.targets import one_hot
 from mha_cli.runtime import forward
 from mha_cli.text.vocabulary import Vocabulary
 from mha_cli.training import run, validation
+from mha_cli.training.distillation import targets_of
 from mha_cli.training.distribution import Distribution
 from mha_cli.training.epoch import EpochInputs, EpochPosition, Pace
 from tests.reviews import encoded
@@ -49,7 +49,7 @@ class NumpyTrainer:
         features *= np.random.default_rng(int(self._random_state)).random(features.shape) > DROPOUT
         self._random_state = self._random_state + 1
         probabilities = forward.classify(features, self.weights(), self.config.is_multi_label)
-        targets = self.data.targets[rows]
+        targets = targets_of(self.data, rows)
         errors = (probabilities - targets)[:, -self._layer.shape[1] :]
         gradient = np.concatenate([features, np.ones((len(rows), 1), np.float32)], axis=1).T @ errors / len(rows)
         self._velocity = MOMENTUM * self._velocity + gradient
@@ -112,7 +112,6 @@ def numpy_data() -> PreparedData:
     return PreparedData(
         numpy_config(),
         train,
-        one_hot(train.labels, 2),
         part(NUM_VALIDATION),
         Vocabulary(WORDS),
         ("neg", "pos"),

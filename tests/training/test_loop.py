@@ -18,6 +18,7 @@ from mha_cli.model.classifier import build_classifier
 from mha_cli.model.outputs import contrastive_loss, cross_entropy
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
 from mha_cli.system.callbacks import EpochRecord, StepProgress
+from mha_cli.training.distillation import targets_of
 from mha_cli.training.epoch import EpochPosition, Pace
 from mha_cli.training.optimizers import LazyAdam, LazyRMSprop, build_optimizer, learning_rate_schedule
 from mha_cli.training.run import fit, run_epoch
@@ -77,7 +78,7 @@ def test_the_contrastive_loss_is_added_by_its_weight(tiny_config: Config, tiny_d
     sums = [Trainer(with_training(tiny_config, contrastive_weight=weight), tiny_data).step(rows, texts)[0] for weight in (0.0, 2.0)]
     model = Trainer(tiny_config, tiny_data).model
     features = keras.Model(model.input, model.get_layer("pooling").output)(texts)
-    assert sums[1] - sums[0] == pytest.approx(2.0 * contrastive_loss(features, tiny_data.targets[rows]).numpy().sum(), rel=1e-4)
+    assert sums[1] - sums[0] == pytest.approx(2.0 * contrastive_loss(features, targets_of(tiny_data, rows)).numpy().sum(), rel=1e-4)
 
 
 @pytest.mark.parametrize("num_classes", [2, 3])

@@ -11,7 +11,6 @@ import tensorflow as tf
 from mha_cli.config.settings import Config, TextConfig
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import PreparedData
-from mha_cli.data.targets import one_hot
 from mha_cli.runtime import forward
 from mha_cli.system import processor
 from mha_cli.system.callbacks import EpochRecord
@@ -67,7 +66,7 @@ def test_batches_have_common_lengths_in_bfloat16_and_their_own_in_float32(tiny_c
     lengths = np.arange(33, 62)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     texts = EncodedTexts(np.full(offsets[-1], 5), offsets, np.zeros(len(lengths), np.int32), 0)
-    data = replace(tiny_data, train=texts, targets=one_hot(texts.labels, 2))
+    data = replace(tiny_data, train=texts)
     config = tiny_config.model_copy(update={"text": TextConfig(vocabulary_size=300, sequence_length=61)})
     found = {}
     for name in ("float32", "bfloat16"):

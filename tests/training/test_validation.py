@@ -11,7 +11,6 @@ from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData
-from mha_cli.data.targets import one_hot
 from mha_cli.linear.composition import LinearModel, compose, decompose
 from mha_cli.linear.stacking import Stack, fit_stack, probabilities_of
 from mha_cli.model.classifier import build_classifier
@@ -39,7 +38,7 @@ def some_data(num_classes: int) -> PreparedData:
     validation = encoded(texts, rng.integers(0, num_classes, 60).tolist())
     names = tuple("abcdefg"[:num_classes])
     words = Vocabulary(list(map(str, range(WORDS))))
-    return PreparedData(a_config([]), validation, one_hot(validation.labels, num_classes), validation, words, names)
+    return PreparedData(a_config([]), validation, validation, words, names)
 
 
 def a_trainer(config: Config, data: PreparedData, scale: float = 1.0) -> NumpyTrainer:
