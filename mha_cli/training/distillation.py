@@ -56,7 +56,8 @@ def with_answers(data: PreparedData, answers: Array) -> PreparedData:
 
     Where texts may have several labels, it has those that are more probable than not.
     """
-    data, guessed = dataclasses.replace(data, answers=answers.astype(np.float16)), answers[len(data.train) :]
+    guessed = answers[len(data.train) :]
+    data = dataclasses.replace(data, answers=answers.astype(np.float16, copy=False))
     if data.unlabelled is None:
         return data
     labels = answers_among(guessed, are_several(data.train.labels)).astype(data.train.labels.dtype)

@@ -9,6 +9,7 @@ from mha_cli.data.batches import training_batches
 from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import MhaError
 from mha_cli.linear.features import most_in_memory, num_features
+from mha_cli.linear.stacking import MOST_TEXTS
 from mha_cli.system.memory import available_memory
 from mha_cli.system.working_memory import MemoryEstimate
 
@@ -16,7 +17,8 @@ BYTES = 4
 FRAMEWORK_BYTES = 700_000_000  # TensorFlow and the rest of the program, whatever the recipe
 COPIES = {"adamw": 3, "adam": 3, "rmsprop": 2}  # arrays of a weight's size: the weight and the moments of its optimizer
 NGRAM_BYTES = 85  # one n-gram of one text in the features of the linear model, and in the solver's copy
-ANSWER_BYTES = 44  # one class of one text while the linear model and the encoder are stacked
+ANSWER_BYTES = 12  # one class of one text while the linear model is fitted
+STACK_BYTES = 44  # the same while the linear model and the encoder are stacked
 
 
 def refuse_what_does_not_fit(config: Config, data: PreparedData, num_workers: int = 1) -> None:
@@ -49,11 +51,12 @@ def memory_estimate(config: Config, data: PreparedData, num_workers: int = 1) ->
     step = max(forward.num_bytes(-(-len(rows) // num_workers), int(lengths[rows].max(initial=1))) for rows in batches)
     in_memory = [(part, min(1.0, most_in_memory(part, linear) / len(part))) for part in (data.train, *unlabelled) if linear and len(part)]
     features = sum(int(num_features(part, linear) * share) for part, share in in_memory) if linear else 0
-    answers = len(data.train) if linear else 0
+    answers = sum(map(len, [data.train, *unlabelled])) if linear else 0
+    stacked = min(MOST_TEXTS, max(len(data.validation), answers))
     return {
         "model.embed_dim, text.vocabulary_size or model.ngram_buckets": BYTES * COPIES[training.optimizer] * (weights - table)
         + FRAMEWORK_BYTES,
         "linear.buckets or linear.max_ngram": 4 * BYTES * table + NGRAM_BYTES * features,
         "training.batch_size or text.sequence_length": step,
-        "the number of classes, or of texts": ANSWER_BYTES * units * (len(data.validation) + answers + sum(map(len, unlabelled))),
+        "the number of classes, or of texts": units * (ANSWER_BYTES * answers + STACK_BYTES * stacked),
     }
