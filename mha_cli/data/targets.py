@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from mha_cli.arrays import Array, Bools, Int32s, Int64s
+from mha_cli.arrays import Array, Bools, Floats, Int32s, Int64s
 
 Labels = Array  # class ids, int32 (N,), or memberships, bool (N, C)
 
@@ -15,12 +14,12 @@ def are_several(labels: Labels) -> bool:
     return labels.ndim == 2
 
 
-def one_hot(labels: Labels, num_classes: int, dtype: npt.DTypeLike = np.float32) -> Array:
+def one_hot(labels: Labels, num_classes: int) -> Floats:
     """(N, C): 1 for each class of the text and 0 for the others."""
     if are_several(labels):
-        return labels.astype(dtype)
-    targets = np.zeros((len(labels), num_classes), dtype)
-    targets[np.arange(len(labels)), labels] = 1
+        return labels.astype(np.float32)
+    targets = np.zeros((len(labels), num_classes), np.float32)
+    targets[np.arange(len(labels)), labels] = 1.0
     return targets
 
 

@@ -143,7 +143,29 @@ def fit_one_vs_rest(
 def _fit_stored(
     features: StoredFeatures, examples: Examples, regularization: Regularization, callbacks: Callbacks, what: str
 ) -> Coefficients:
-    """``fit_one_vs_rest`` by ``dual_descent``; the weights and scales of features come from one pass over them."""
+    """``fit_one_vs_rest`` by ``dual_descent``."""
+    labels, embeddings, num_classes = examples.labels, examples.embeddings, examples.num_classes
+    shift_F, scale_F = _shift_and_scale(features, examples, callbacks, what)
+    earlier = examples.earlier
+    start_NU = None if earlier is None else earlier.logits(features) / regularization.scale
+    c = regularization.c * examples.weights
+    if are_several(labels):
+        c = c[:, None] * _label_weights(labels, examples.repeats)
+    weights_FU, bias_U = dual_descent(features, labels, num_classes, c, shift_F, scale_F, callbacks, what, start_NU)
+    weights_FU *= regularization.scale * scale_F[:, None]
+    bias = (regularization.scale * bias_U - shift_F @ weights_FU).astype(np.float32)
+    table = weights_FU
+    if embeddings is not None:
+        table, direction_DU = np.split(weights_FU, [features.num_columns - embeddings.table.shape[1]])
+        table[embeddings.buckets] += embeddings.table @ direction_DU
+    if earlier is None:
+        return Coefficients(table, bias)
+    occurs_U = class_sizes(labels, num_classes)[-examples.units :] > 0  # texts of other classes say nothing new about a class that has none
+    return Coefficients(table * occurs_U + earlier.table, bias * occurs_U + earlier.bias)
+
+
+def _shift_and_scale(features: StoredFeatures, examples: Examples, callbacks: Callbacks, what: str) -> tuple[Floats, Floats]:
+    """What is taken from every feature, (F,), and what it is then multiplied by, (F,), from one pass over all of them."""
     labels, embeddings, num_classes, total = examples.labels, examples.embeddings, examples.num_classes, examples.total
     width = 0 if embeddings is None else embeddings.table.shape[1]
     buckets = features.num_columns - width
@@ -166,24 +188,7 @@ def _fit_stored(
     if embeddings is not None:
         spread /= embeddings.weight
     shift_F = np.concatenate([np.zeros(buckets), mean_D]).astype(np.float32)
-    scale_F = np.concatenate([scale_R / rms, np.full(width, 1.0 / spread)]).astype(np.float32)
-
-    signs_NU = 2 * one_hot(labels, num_classes, np.int8)[:, -examples.units :] - 1
-    earlier = examples.earlier
-    start_NU = None if earlier is None else earlier.logits(features) / regularization.scale
-    c = regularization.c * examples.weights
-    if are_several(labels):
-        c = c[:, None] * _label_weights(labels, examples.repeats)
-    weights_FU, bias_U = dual_descent(features, signs_NU, c, shift_F, scale_F, callbacks, what, start_NU)
-    weights_FU *= regularization.scale * scale_F[:, None]
-    table, direction_DU = np.split(weights_FU, [buckets])
-    if embeddings is not None:
-        table[embeddings.buckets] += embeddings.table @ direction_DU
-    bias = (regularization.scale * bias_U - mean_D @ direction_DU).astype(np.float32)
-    if earlier is None:
-        return Coefficients(table, bias)
-    occurs_U = (signs_NU > 0).any(axis=0)  # texts of other classes say nothing new about a class that has none
-    return Coefficients(table * occurs_U + earlier.table, bias * occurs_U + earlier.bias)
+    return shift_F, np.concatenate([scale_R / rms, np.full(width, 1.0 / spread)]).astype(np.float32)
 
 
 def cross_fitted(

@@ -70,6 +70,5 @@ def targets_of(data: PreparedData, rows: Rows) -> Floats:
     targets = one_hot(data.train.labels[rows], len(data.class_names))
     if data.answers is None:
         return targets
-    is_guessed = rows >= len(data.train) - data.num_guessed
-    mixed: Floats = targets + np.where(is_guessed, 1.0, SHARE)[:, None] * (data.answers[rows] - targets)
-    return mixed.astype(np.float32)
+    shares = np.where(rows < len(data.train) - data.num_guessed, SHARE, 1.0).astype(np.float32)
+    return targets + shares[:, None] * (data.answers[rows].astype(np.float32) - targets)

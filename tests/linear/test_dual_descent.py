@@ -1,12 +1,11 @@
 """Dual coordinate descent of all classes at once, against LIBLINEAR and against plain Python."""
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
 
-from mha_cli.arrays import Float64s, Floats
+from mha_cli.arrays import Array, Float64s, Floats, Int32s
 from mha_cli.data.token_store import TokenStore
 from mha_cli.linear import dual_descent as module
 from mha_cli.linear.dual_descent import dual_descent
@@ -24,28 +23,27 @@ def stored(features: Floats, width: int = 0) -> StoredFeatures:
     return StoredFeatures(store, offsets[:-1], offsets[1:], features.shape[1])
 
 
-def examples() -> tuple[Floats, npt.NDArray[np.int8], Floats, Floats, Floats]:
-    """Features, of which the first tell the class, signs, C of each text, and shift and scale of each feature; text 7 has no feature."""
+def examples() -> tuple[Floats, Int32s, Floats, Floats, Floats]:
+    """Features, of which the first tell the class, labels, C of each text, and shift and scale of each feature; text 7 has no feature."""
     rng = np.random.default_rng(3)
     labels = rng.integers(0, UNITS, NUM_TEXTS)
     features = np.where(rng.random((NUM_TEXTS, FEATURES)) < 0.3, rng.uniform(0.1, 1, (NUM_TEXTS, FEATURES)), 0)
     features[np.arange(NUM_TEXTS), labels] += rng.random(NUM_TEXTS) < 0.7
     features[7] = 0
     features[:, -1] = np.where(np.arange(NUM_TEXTS) == 7, 0, rng.normal(size=NUM_TEXTS))
-    signs = np.where(labels[:, None] == np.arange(UNITS), 1, -1).astype(np.int8)
     shift = np.where(np.arange(FEATURES) == FEATURES - 1, 0.4, 0)
     c, scale = rng.uniform(0.5, 3, NUM_TEXTS), rng.uniform(0.3, 2, FEATURES)
-    return features.astype(np.float32), signs, *(values.astype(np.float32) for values in (c, shift, scale))
+    return features.astype(np.float32), labels.astype(np.int32), *(values.astype(np.float32) for values in (c, shift, scale))
 
 
 def test_many_passes_reach_the_optimum_of_another_solver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PASSES", 250)
-    features, signs, c, shift, scale = examples()
-    weights, bias = dual_descent(stored(features), signs, c, shift, scale, SILENT, "fitting")
+    features, labels, c, shift, scale = examples()
+    weights, bias = dual_descent(stored(features), labels, UNITS, c, shift, scale, SILENT, "fitting")
     assert (weights.shape, weights.dtype, bias.dtype) == ((FEATURES, UNITS), np.float32, np.float32)
     read = np.where(features != 0, (features - shift) * scale, 0)
     for unit in range(UNITS):
-        theirs = LinearSVC(C=1.0, dual=False, tol=1e-10, max_iter=100_000).fit(read, signs[:, unit], c)
+        theirs = LinearSVC(C=1.0, dual=False, tol=1e-10, max_iter=100_000).fit(read, labels == unit, c)
         np.testing.assert_allclose(weights[:, unit], theirs.coef_[0], atol=2e-4)
         np.testing.assert_allclose(bias[unit], theirs.intercept_[0], atol=2e-4)
 
@@ -53,14 +51,14 @@ def test_many_passes_reach_the_optimum_of_another_solver(monkeypatch: pytest.Mon
 def test_weights_are_added_to_earlier_margins(monkeypatch: pytest.MonkeyPatch) -> None:
     """The optimum of a general solver: half the squared norm, and c times the squared hinge of earlier and new margins together."""
     monkeypatch.setattr(module, "PASSES", 500)
-    features, signs, c, shift, scale = examples()
-    start = np.random.default_rng(4).normal(size=signs.shape).astype(np.float32)
-    weights, bias = dual_descent(stored(features), signs, c, shift, scale, SILENT, "fitting", start)
+    features, labels, c, shift, scale = examples()
+    start = np.random.default_rng(4).normal(size=(NUM_TEXTS, UNITS)).astype(np.float32)
+    weights, bias = dual_descent(stored(features), labels, UNITS, c, shift, scale, SILENT, "fitting", start)
     read = np.hstack([np.where(features != 0, (features - shift) * scale, 0), np.ones((NUM_TEXTS, 1))])
     for unit in range(UNITS):
-        sign, earlier = signs[:, unit], start[:, unit]
+        sign, earlier = np.where(labels == unit, 1, -1), start[:, unit]
 
-        def objective(x: Float64s, sign: npt.NDArray[np.int8] = sign, earlier: Floats = earlier) -> float:
+        def objective(x: Float64s, sign: Array = sign, earlier: Floats = earlier) -> float:
             return float(0.5 * x @ x + c @ np.square(np.maximum(0, 1 - sign * (earlier + read @ x))))
 
         found = minimize(objective, np.zeros(FEATURES + 1), method="BFGS", options={"gtol": 1e-6}).x
@@ -70,15 +68,15 @@ def test_weights_are_added_to_earlier_margins(monkeypatch: pytest.MonkeyPatch) -
 def test_the_last_pass_gives_its_mean(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every step in float64, and the mean of the weights after each step of the second pass."""
     monkeypatch.setattr(module, "PASSES", 1)  # two over few texts
-    features, signs, c, shift, scale = examples()
-    weights, bias = dual_descent(stored(features), signs, c, shift, scale, SILENT, "fitting")
+    features, labels, c, shift, scale = examples()
+    weights, bias = dual_descent(stored(features), labels, UNITS, c, shift, scale, SILENT, "fitting")
     rng = np.random.default_rng(0)
     read = np.hstack([np.where(features != 0, (features.astype(float) - shift) * scale, 0), np.ones((NUM_TEXTS, 1))])
     duals = np.zeros((NUM_TEXTS, UNITS))
     for _ in range(2):
         after = []
         for row in rng.permutation(NUM_TEXTS):
-            for unit, sign in enumerate(signs[row].tolist()):
+            for unit, sign in enumerate(np.where(labels[row] == np.arange(UNITS), 1, -1).tolist()):
                 gradient = sign * (read[row] @ read.T @ duals[:, unit]) - 1 + sign * duals[row, unit] / (2 * c[row])
                 duals[row, unit] = sign * max(0, sign * duals[row, unit] - gradient / (read[row] @ read[row] + 1 / (2 * c[row])))
             after.append(read.T @ duals)
