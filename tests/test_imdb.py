@@ -29,25 +29,21 @@ SMALL = (
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("imdb")
     arguments = ("train", "--config", CONFIGS / "imdb.yaml", *set_all(*SMALL), "--output", "run")
-    result = run_mha(*arguments, cwd=folder, env={"TFDS_DATA_DIR": DATA})
-    assert result.code == 0, result.stderr
+    run_mha(*arguments, cwd=folder, env={"TFDS_DATA_DIR": DATA}).well()
     return folder
 
 
 def test_evaluate_and_piped_predictions_agree(trained: Path) -> None:
     import tensorflow_datasets as tfds
 
-    scored = run_mha("evaluate", "run/checkpoint.keras", "--json", cwd=trained, env={"TFDS_DATA_DIR": DATA})
-    assert scored.code == 0, scored.stderr
-    evaluation = json.loads(scored.stdout)
+    evaluation = run_mha("evaluate", "run/checkpoint.keras", "--json", cwd=trained, env={"TFDS_DATA_DIR": DATA}).well().json
     assert evaluation["num_texts"] == 2_000
     assert evaluation["accuracy"] > 0.8
 
     reviews = list(tfds.as_numpy(tfds.load("imdb_reviews", split="test[:2000]", data_dir=DATA, download=False)))
     assert not any(b"\n" in review["text"] for review in reviews)  # one review per line
     stdin = b"\n".join(review["text"] for review in reviews)
-    piped = run_mha("predict", "--json", "--checkpoint", "run/checkpoint.keras", cwd=trained, stdin=stdin)
-    assert piped.code == 0, piped.stderr
+    piped = run_mha("predict", "--json", "--checkpoint", "run/checkpoint.keras", cwd=trained, stdin=stdin).well()
     predictions = [json.loads(line) for line in piped.lines]
     assert [prediction["id"] for prediction in predictions] == list(range(1, 2_001))
     right = sum(prediction["label"] == ("neg", "pos")[review["label"]] for prediction, review in zip(predictions, reviews, strict=True))
@@ -55,8 +51,7 @@ def test_evaluate_and_piped_predictions_agree(trained: Path) -> None:
 
 
 def test_the_packaged_model_is_as_good_as_its_card_says(tmp_path: Path) -> None:
-    scored = run_mha("evaluate", PACKAGED, "--data", "tfds:imdb_reviews", "--json", cwd=tmp_path, env={"TFDS_DATA_DIR": DATA})
-    assert scored.code == 0, scored.stderr
+    scored = run_mha("evaluate", PACKAGED, "--data", "tfds:imdb_reviews", "--json", cwd=tmp_path, env={"TFDS_DATA_DIR": DATA}).well()
     card = (CONFIGS.parent / "docs" / "model-card.md").read_text()
-    accuracy = json.loads(scored.stdout)["accuracy"]
+    accuracy = scored.json["accuracy"]
     assert f"**{100 * accuracy:.2f} %**" in card

@@ -93,13 +93,12 @@ def empty(folder: Path) -> dict[str, bytes | None]:
 
 def summary_of(result: Result) -> dict[str, Any]:
     assert result.code in (0, 1), result
-    found: dict[str, Any] = json.loads(result.stdout)
+    found: dict[str, Any] = result.json
     return found
 
 
 def test_rows_are_the_answers_of_predict(folder: Path, batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = batch("in")
-    assert (result.code, result.stderr) == (0, "")
+    result = batch("in").silent()
     assert result.stdout.startswith("files: 5 written; rows: 80, 0 of them unreadable; 80 texts in ")
     refuse_anything_else(folder / "out")
     rows = rows_of(folder / "out")
@@ -424,8 +423,7 @@ def test_a_batch_that_is_ended_goes_on(number: int, code: int, said: str, folder
 
 
 def test_a_terminal_shows_only_how_far_it_is(folder: Path) -> None:
-    result = run_on_terminal("batch", "in", "-o", "out", "-c", "model.keras", cwd=folder, stream="stderr")
-    assert result.code == 0, result
+    result = run_on_terminal("batch", "in", "-o", "out", "-c", "model.keras", cwd=folder, stream="stderr").well()
     shown = [text for text in re.split(r"[\r\n]|\x1b\[\??[0-9]*[a-zA-Z]", result.stderr) if len(text) > 1]
     assert [text for text in shown if not re.fullmatch(r" (looking for files|files: .* texts/s)", text)] == []
 

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import io
+import json
 import os
 import pty
 import select
@@ -75,6 +76,21 @@ class Result:
     def lines(self) -> list[str]:
         """Of stdout; a line feed ends a line, nothing else does."""
         return self.stdout.removesuffix("\n").split("\n") if self.stdout else []
+
+    @property
+    def json(self) -> Any:
+        """What stdout says, which is JSON."""
+        return json.loads(self.stdout)
+
+    def well(self) -> "Result":
+        """The same, which has to have ended well."""
+        assert self.code == 0, self.stderr
+        return self
+
+    def silent(self) -> "Result":
+        """The same, which has to have ended well without a word on stderr."""
+        assert (self.code, self.stderr) == (0, "")
+        return self
 
 
 @dataclass(frozen=True)
@@ -248,18 +264,14 @@ def run_here(
     return Result(code if isinstance(code, int) else 0, *found)
 
 
-def refusal(result: Result, *, told_before: Sequence[str] = ()) -> str:
-    """The one line on stderr with which a command refuses what the user can correct, after lines about progress."""
-    assert result.code == EXIT_USAGE, result
-    assert result.stdout == ""
-    *before, last, end = result.stderr.split("\n")
-    assert set(before) <= set(told_before), before
-    assert end == ""
-    assert last.startswith("error: ")
-    assert last.isprintable()
-    assert "Traceback" not in last
-    assert "fault in mha" not in last
-    return last.removeprefix("error: ")
+def refusal(result: Result) -> str:
+    """The one line on stderr with which a command refuses what the user can correct."""
+    assert (result.code, result.stdout) == (EXIT_USAGE, ""), result
+    line, end = result.stderr[:-1], result.stderr[-1:]
+    assert line.startswith("error: ") and end == "\n"
+    assert line.isprintable()
+    assert "fault in mha" not in line
+    return line.removeprefix("error: ")
 
 
 def tree(folder: Path) -> dict[str, bytes | None]:

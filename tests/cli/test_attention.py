@@ -1,6 +1,5 @@
 import dataclasses
 import html
-import json
 import math
 import re
 import xml.etree.ElementTree
@@ -61,8 +60,7 @@ def even_heads(*heads: int, num_heads: int = 2) -> Checkpoint:
 
 
 def test_a_short_review_is_a_heat_map(attention: Attention, small: Path) -> None:
-    result = attention(TEXT, "--head", "1")
-    assert (result.code, result.stderr) == (0, "")
+    result = attention(TEXT, "--head", "1").silent()
     weights = view_attention(read_checkpoint(small), TEXT).of(0, 1)
     heading, legend, numbers, *rows = result.lines
     assert heading.endswith(f"; block 0, head 1: entropy {entropy_of(weights):.3f} of at most {math.log(8):.3f} nats")
@@ -77,8 +75,7 @@ def test_a_short_review_is_a_heat_map(attention: Attention, small: Path) -> None
 
 def test_attention_close_to_uniform_is_said_in_place_of_equal_shades(mha: Mha, tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "even.keras", even_heads(0, 1))
-    result = mha("attention", TEXT, "-c", "even.keras")
-    assert (result.code, result.stderr) == (0, "")
+    result = mha("attention", TEXT, "-c", "even.keras").silent()
     heading, said, way_out = result.lines
     assert heading.endswith(f": entropy {math.log(8):.3f} of at most {math.log(8):.3f} nats")
     assert said == (
@@ -106,8 +103,7 @@ def test_a_head_that_is_not_uniform_by_itself_is_named(mha: Mha, tmp_path: Path)
 
 
 def test_links_and_a_summary_of_a_long_review(blocks: Path, mha: Mha) -> None:
-    result = mha("attention", LONG, "-c", blocks, "--block", "1", "--head", "0")
-    assert (result.code, result.stderr) == (0, "")
+    result = mha("attention", LONG, "-c", blocks, "--block", "1", "--head", "0").silent()
     view = view_attention(read_checkpoint(blocks), LONG)
     weights = view.of(1, 0).copy()
     looked_at = weights.mean(axis=0)
@@ -147,7 +143,7 @@ def test_json_and_the_page_have_the_weights_of_every_block_and_head(blocks: Path
     env = {"MHA_CHECKPOINT": str(blocks)}
     result = run_mha("attention", b"The film\xff was", "--json", "--html", "page.html", cwd=tmp_path, env=env)
     assert (result.code, result.stderr) == (0, f"using {blocks} ($MHA_CHECKPOINT)\n")
-    said, data = json.loads(result.stdout), data_of(tmp_path / "page.html")
+    said, data = result.json, data_of(tmp_path / "page.html")
     view = view_attention(read_checkpoint(blocks), "The film\ufffd was")
     assert said.keys() == {"words", "unknown", "label", "probability", "entropy", "max_entropy", "near_uniform", "weights"}
     assert (said["label"], said["probability"]) == (view.prediction.label, pytest.approx(view.prediction.probability))

@@ -1,4 +1,3 @@
-import json
 import random
 import xml.etree.ElementTree
 from pathlib import Path
@@ -41,7 +40,7 @@ def test_a_table_a_model_and_a_picture(mha: Mha, tmp_path: Path) -> None:
 
 def test_the_same_seed_the_same_json(mha: Mha, tmp_path: Path) -> None:
     runs = [write_run(tmp_path, name, seed) for seed, name in enumerate(("runs/a", "runs/b"))]
-    first, again, other = (json.loads(mha("compare", *runs, "--json", *seed).stdout) for seed in ([], ["--seed", "0"], ["--seed", "1"]))
+    first, again, other = (mha("compare", *runs, "--json", *seed).json for seed in ([], ["--seed", "0"], ["--seed", "1"]))
     assert first == again != other
     assert [model["name"] for model in first["models"]] == ["runs/a", "runs/b"]
     assert all(model.keys() == {"name", "accuracy", "accuracy_interval", "macro_f1", "loss"} for model in first["models"])
@@ -56,15 +55,15 @@ def test_the_first_says_which_texts(mha: Mha, tmp_path: Path) -> None:
     own = write_run(tmp_path, "runs/own", 0)
     secret = {"source": "files", "train": "secret.csv", "test": "secret.csv"}
     elsewhere = write_run(tmp_path, "elsewhere", 1, own=False, data=secret)
-    assert json.loads(mha("compare", own, elsewhere, "--json").stdout)["data"] == "reviews.csv"
+    assert mha("compare", own, elsewhere, "--json").json["data"] == "reviews.csv"
     assert "no config.yaml beside it agrees" in refusal(mha("compare", elsewhere, own))
     named = ("--data", "reviews.csv", "--label-column", "kind")
-    assert json.loads(mha("compare", elsewhere, own, *named, "--json").stdout)["num_texts"] == 47
+    assert mha("compare", elsewhere, own, *named, "--json").json["num_texts"] == 47
 
 
 def test_validation_parts_have_to_be_the_same(mha: Mha, tmp_path: Path) -> None:
     runs = [write_run(tmp_path, name, 0, seed=seed) for name, seed in (("runs/a", 3), ("runs/b", 3), ("runs/c", 4))]
-    result = json.loads(mha("compare", *runs[:2], "--split", "validation", "--json").stdout)
+    result = mha("compare", *runs[:2], "--split", "validation", "--json").json
     assert (result["split"], result["num_texts"]) == ("validation", 5)
     assert result["differences"][0]["verdict"] == "right on the very same texts as runs/a"
     message = "runs/c/checkpoint.keras: holds out other texts in training than runs/a/checkpoint.keras; say with --split which to take"

@@ -1,6 +1,5 @@
 """`mha data`: the overview of labelled texts, and labels that may be wrong."""
 
-import json
 from pathlib import Path
 
 from tests.cli.command import Mha, has_control_characters, run_mha, tree
@@ -17,8 +16,7 @@ def table(rows: list[tuple[str, str]]) -> str:
 def test_a_file_is_looked_at(tmp_path: Path, mha: Mha) -> None:
     (tmp_path / "lamps.csv").write_text(table([*ROWS, ROWS[0], ("", "good")]))
     before = tree(tmp_path)
-    result = run_mha("data", "lamps.csv", cwd=tmp_path)
-    assert (result.code, result.stderr) == (0, "")
+    result = run_mha("data", "lamps.csv", cwd=tmp_path).silent()
     for words in (
         "text column │ what happened (longest texts, ",
         "texts │ 42",
@@ -31,7 +29,7 @@ def test_a_file_is_looked_at(tmp_path: Path, mha: Mha) -> None:
     ):
         assert words in " ".join(result.stdout.split()), result.stdout
     assert "in training too" not in result.stdout
-    found = json.loads(mha("data", "lamps.csv", "--set", "text.sequence_length=3", "--set", "data.test=lamps.csv", "--json").stdout)
+    found = mha("data", "lamps.csv", "--set", "text.sequence_length=3", "--set", "data.test=lamps.csv", "--json").json
     assert (found["sequence_length"], found["train"]["num_cut"], found["test"]["num_in_training"]) == (3, 41, 41)  # all but the empty one
     assert found["layout"]["label_column"] == "verdict"
     assert tree(tmp_path) == before
@@ -64,8 +62,7 @@ def test_label_issues_are_listed_with_their_places(tmp_path: Path, mha: Mha) -> 
     rows[6], rows[21] = (rows[6][0], "good"), (rows[21][0], "bad")
     for name, part in (("lamps-1.csv", rows[:20]), ("lamps-2.csv", rows[20:])):
         (tmp_path / name).write_text(table(part))
-    result = mha("data", "lamps-1.csv", "lamps-2.csv", "--label-issues", "2", "--label-column", "3")
-    assert result.code == 0, result.stderr
+    result = mha("data", "lamps-1.csv", "lamps-2.csv", "--label-issues", "2", "--label-column", "3").well()
     columns, agreement = result.stderr.splitlines()
     assert columns.startswith("lamps-1.csv and 1 more: text column what happened (longest texts, ")
     assert columns.endswith("), label column verdict (given)")
@@ -79,7 +76,7 @@ def test_label_issues_are_listed_with_their_places(tmp_path: Path, mha: Mha) -> 
         assert float(probability) < 0.5 < float(likelier) <= 1
         assert len(text) < 300
 
-    whole = json.loads(mha("data", "lamps-1.csv", "lamps-2.csv", "--label-issues", "2", "--json").stdout)
+    whole = mha("data", "lamps-1.csv", "lamps-2.csv", "--label-issues", "2", "--json").json
     assert (whole["num_texts"], whole["accuracy"], len(whole["label_issues"])) == (40, 0.95, 2)
     assert (whole["layout"]["label_column"], whole["layout"]["label_reason"]) == ("verdict", "by its name")
     first = whole["label_issues"][0]

@@ -1,5 +1,4 @@
 import hashlib
-import json
 import math
 import platform
 from importlib.metadata import version
@@ -19,10 +18,9 @@ def test_versions_and_places(tmp_path: Path, mha: Mha) -> None:
     (tmp_path / "runs" / "one").mkdir(parents=True)
     small_checkpoint_file(tmp_path / "runs" / "one" / "checkpoint.keras")
     before = tree(tmp_path)
-    result = mha("doctor", "--json", env={"TFDS_DATA_DIR": "/no/where", "MHA_CHECKPOINT": ""})
-    assert (result.code, result.stderr) == (0, "")
+    result = mha("doctor", "--json", env={"TFDS_DATA_DIR": "/no/where", "MHA_CHECKPOINT": ""}).silent()
     assert tree(tmp_path) == before
-    found = json.loads(result.stdout)
+    found = result.json
     assert found["versions"] == {
         "mha": mha_cli.__version__,
         "python": platform.python_version(),
@@ -42,7 +40,7 @@ def test_versions_and_places(tmp_path: Path, mha: Mha) -> None:
 
 def test_a_checkpoint_in_order(tmp_path: Path, mha: Mha) -> None:
     path = small_checkpoint_file(tmp_path / "a.keras", NAMES)
-    assert json.loads(mha("doctor", "a.keras", "--json").stdout)["checkpoint"] == {
+    assert mha("doctor", "a.keras", "--json").json["checkpoint"] == {
         "path": "a.keras",
         "bytes": path.stat().st_size,
         "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
@@ -58,8 +56,7 @@ def test_a_checkpoint_in_order(tmp_path: Path, mha: Mha) -> None:
 def test_what_a_person_sees(tmp_path: Path, mha: Mha) -> None:
     path = small_checkpoint_file(tmp_path / "a.keras", NAMES)
     rewrite(path, thresholds={"two": 0.25, "one": 2 / 3})
-    result = mha("doctor", "a.keras", env={"MHA_CHECKPOINT": "gone.keras", "COLUMNS": "300"})
-    assert (result.code, result.stderr) == (0, "")
+    result = mha("doctor", "a.keras", env={"MHA_CHECKPOINT": "gone.keras", "COLUMNS": "300"}).silent()
     assert "\x1b" not in result.stdout
     for words in (
         "Installation",

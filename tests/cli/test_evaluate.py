@@ -19,9 +19,7 @@ def sample_split(split: str) -> list[LabelledText]:
 
 def test_the_test_split_as_json(trained: Run, tmp_path: Path) -> None:
     """The figures are those of the same texts sent through the standard input of `mha predict`."""
-    result = run_mha("evaluate", trained.checkpoint, "--json", cwd=tmp_path)
-    assert (result.code, result.stderr) == (0, "")
-    figures = json.loads(result.stdout)
+    figures = run_mha("evaluate", trained.checkpoint, "--json", cwd=tmp_path).silent().json
     texts = sample_split("test")
     piped = run_mha("predict", "--json", "-c", trained.checkpoint, stdin="".join(f"{one.text}\n" for one in texts), cwd=tmp_path)
     predictions = [json.loads(line) for line in piped.lines]
@@ -39,9 +37,8 @@ def test_the_test_split_as_json(trained: Run, tmp_path: Path) -> None:
 
 
 def test_a_table_for_people(trained: Run, mha: Mha) -> None:
-    figures = json.loads(mha("evaluate", trained.checkpoint, "--split", "twins", "--json").stdout)
-    result = mha("evaluate", trained.checkpoint, "--split", "twins")
-    assert (result.code, result.stderr) == (0, "")
+    figures = mha("evaluate", trained.checkpoint, "--split", "twins", "--json").json
+    result = mha("evaluate", trained.checkpoint, "--split", "twins").silent()
     assert not has_control_characters(result.stdout)
     low, high = figures["accuracy_interval"]
     assert f"{figures['accuracy']:.2%} (95 % interval {low:.2%} to {high:.2%})" in result.stdout
@@ -67,8 +64,8 @@ def test_thresholds_are_found_and_kept_and_predict_goes_by_them(small: bool, mha
     done = mha(*arguments, "--output", "model.keras")
     assert (done.code, done.stderr) == (0, "model.keras: written with these thresholds; mha predict applies them\n")
 
-    found = json.loads(done.stdout)["thresholds"]
-    assert found == json.loads(asked.stdout)["thresholds"]
+    found = done.json["thresholds"]
+    assert found == asked.json["thresholds"]
     own, earlier = read_checkpoint(tmp_path / "model.keras"), small_checkpoint(seed=11)
     assert own.thresholds == {score["name"]: score["threshold"] for score in found}
     assert all(score["reached"] and score["threshold"] > 0.5 for score in found)
@@ -82,7 +79,7 @@ def test_thresholds_are_found_and_kept_and_predict_goes_by_them(small: bool, mha
         assert labels.count(score["name"]) == score["num_texts"]
         assert score["recall"] >= 0.2
     assert 0 < answers.count("") < 60
-    again = json.loads(mha("evaluate", "model.keras", "--data", "more.csv", "--json").stdout)["thresholds"]
+    again = mha("evaluate", "model.keras", "--data", "more.csv", "--json").json["thresholds"]
     assert again == [score | {"reached": None} for score in found]
     shown = mha("evaluate", "model.keras", "--data", "more.csv").stdout
     assert f"Thresholds: {1 - answers.count('') / 60:.1%} of the texts are answered, " in shown
@@ -103,7 +100,7 @@ def test_thresholds_are_chosen_on_the_part_held_out_and_go_into_a_run(trained: R
     copytree(trained.directory, tmp_path / "mine")
     done = mha("evaluate", "mine", "--find-threshold", "precision=0.9", "--output", "mine", "--json")
     assert (done.code, done.stderr) == (0, "mine/checkpoint.keras: written with these thresholds; mha predict applies them\n")
-    assert json.loads(done.stdout)["split"] == "validation"
+    assert done.json["split"] == "validation"
     found, before = read_checkpoint(tmp_path / "mine" / "checkpoint.keras"), read_checkpoint(trained.checkpoint)
     assert found.thresholds
     assert (found.keras_config, found.metrics) == (before.keras_config, before.metrics)
@@ -111,7 +108,7 @@ def test_thresholds_are_chosen_on_the_part_held_out_and_go_into_a_run(trained: R
 
 def test_one_class_has_no_roc_curve(small: Path, mha: Mha, tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text("text,label\nthe film,pos\nsuperb,pos\n")
-    assert json.loads(mha("evaluate", small, "--data", "mine.csv", "--json").stdout)["roc_auc"] is None
+    assert mha("evaluate", small, "--data", "mine.csv", "--json").json["roc_auc"] is None
     assert "not defined: a class does not occur" in mha("evaluate", small, "--data", "mine.csv").stdout
 
 
@@ -120,8 +117,7 @@ def test_class_names_may_hold_anything(mha: Mha, tmp_path: Path) -> None:
     small_checkpoint_file(tmp_path / "odd.keras", names)
     (tmp_path / "mine.jsonl").write_text("\n".join(json.dumps({"kind": name, "body": "the film"}) for name in names))
     arguments = ("evaluate", "odd.keras", "--data", "mine.jsonl", "--text-column", "body", "--label-column", "kind")
-    result = mha(*arguments)
-    assert (result.code, result.stderr) == (0, "")
+    result = mha(*arguments).silent()
     assert not has_control_characters(result.stdout)
     for shown in (r"[bold]\x1b[31mred[/]", r"as a\tb\nc", "🙂"):
         assert shown in result.stdout

@@ -27,8 +27,7 @@ def explain(small: Path, mha: Mha) -> Explain:
 
 
 def test_the_review_and_a_table_of_its_words(explain: Explain, small: Path) -> None:
-    result = explain(TEXT)
-    assert (result.code, result.stderr) == (0, "")
+    result = explain(TEXT).silent()
     expected = explain_text(read_checkpoint(small), TEXT)
     heading, review, *table = result.lines
     label = expected.prediction.label
@@ -50,8 +49,7 @@ def test_the_review_and_a_table_of_its_words(explain: Explain, small: Path) -> N
 
 
 def test_words_are_coloured_by_what_they_decide_on_a_terminal(small: Path, tmp_path: Path) -> None:
-    result = run_on_terminal("explain", TEXT, "-c", small, cwd=tmp_path)
-    assert (result.code, result.stderr) == (0, "")
+    result = run_on_terminal("explain", TEXT, "-c", small, cwd=tmp_path).silent()
     assert "; blue words speak for it, orange ones against it" in result.lines[0]
     assert "+" not in result.lines[1]
     expected = explain_text(read_checkpoint(small), TEXT)
@@ -79,7 +77,7 @@ def test_unknown_words_are_marked_and_the_mark_explained(explain: Explain, tmp_p
     assert legend in result.lines
     assert [word.strip("+-") for word in result.lines[1].split()] == ["the", "Zyzzyva*", "was", "superb"]
     assert "│ Zyzzyva* │" in result.stdout
-    assert json.loads(explain("the Zyzzyva was superb", "--json").stdout)["unknown"] == [False, True, False, False]
+    assert explain("the Zyzzyva was superb", "--json").json["unknown"] == [False, True, False, False]
     data = data_of(tmp_path / "why.html")
     assert (data["unknown"], data["notes"]) == ([False, True, False, False], [legend])
 
@@ -106,7 +104,7 @@ def test_json_and_the_page_have_everything(explain: Explain, small: Path, tmp_pa
     }
     entropy = -sum(share * math.log(share) for share in expected.attention)
     numbers = {"label": label, "entropy": pytest.approx(entropy), "max_entropy": pytest.approx(math.log(8))}
-    assert json.loads(result.stdout) == both | numbers
+    assert result.json == both | numbers
     data = data_of(tmp_path / "why.html")
     assert data.pop("model")["model"].endswith("/small.keras")
     assert data.pop("entropy").endswith(" of at most 2.079 nats")
@@ -132,8 +130,7 @@ def test_hostile_class_names_and_texts_are_shown_as_they_are(mha: Mha, tmp_path:
     names = ("[red]bad[/red]", "[/nonsense]\x1b[31m", "</script>")
     checkpoint = small_checkpoint_file(tmp_path / "a.keras", class_names=names)
     text = "[bold]the[/bold] \x1b[31mfilm\x1b]0;title\x07 映画 [/red]"
-    result = mha("explain", text, "-c", checkpoint, "--html", "why.html")
-    assert (result.code, result.stderr) == (0, "")
+    result = mha("explain", text, "-c", checkpoint, "--html", "why.html").silent()
     assert not has_control_characters(result.stdout)
     label = explain_text(read_checkpoint(checkpoint), text).prediction.label.replace("\x1b", r"\x1b")
     assert result.lines[0].startswith(f"{label} 0.")
@@ -150,7 +147,7 @@ TABLE = 'id,review\n1,dreadful\n2,"The film\nwas superb"\n'
 
 def words_of(result: Result) -> list[str]:
     assert (result.code, result.stderr) == (0, "")
-    words: list[str] = json.loads(result.stdout)["words"]
+    words: list[str] = result.json["words"]
     return words
 
 
@@ -199,7 +196,7 @@ def test_one_record_of_many_by_the_id_that_predict_gives(
     assert [json.loads(line)["id"] for line in predicted.lines] == [1, 2]
     result = mha("explain", "-i", name, *options, "--record", "2", "-c", small, "--json")
     assert words_of(result) == ["The", "film", "was", "superb"]
-    assert json.loads(result.stdout)["label"] == json.loads(predicted.lines[1])["label"]
+    assert result.json["label"] == json.loads(predicted.lines[1])["label"]
 
 
 def test_the_only_record_of_a_table_needs_no_number(small: Path, mha: Mha, tmp_path: Path) -> None:

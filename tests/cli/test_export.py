@@ -97,9 +97,7 @@ def test_the_export_says_what_predict_says(format_name: str, model: dict[str, An
     need_packages(format_name)
     small_checkpoint_file(tmp_path / "a.keras", **model)
     output = "exported.tflite" if format_name == "litert" else "exported"  # OpenVINO knows the format by its suffix
-    result = mha("export", "a.keras", "--format", format_name, "--output", output, "--json")
-    assert (result.code, result.stderr) == (0, "")
-    said = json.loads(result.stdout)
+    said = mha("export", "a.keras", "--format", format_name, "--output", output, "--json").silent().json
     assert said.keys() == {"path", "format", "num_bytes", "num_texts", "largest_difference", "tolerance", "num_changed", "accuracy"}
     assert (said["path"], said["format"], said["tolerance"]) == (output, format_name, 1e-4)
     assert said["num_texts"] >= 40
@@ -132,9 +130,8 @@ def test_padding_is_not_looked_at_however_low_the_other_scores(format_name: str,
     checkpoint = small_checkpoint(use_scale=False)
     large = {path: weight * (3e4 if "key_kernel" in path or "query_kernel" in path else 1) for path, weight in checkpoint.weights.items()}
     write_checkpoint(tmp_path / "a.keras", dataclasses.replace(checkpoint, weights=large))  # scores of some 10⁹
-    result = mha("export", "a.keras", "--format", format_name, "--output", "exported", "--json")
-    assert (result.code, result.stderr) == (0, "")
-    assert json.loads(result.stdout)["largest_difference"] < 1e-4
+    result = mha("export", "a.keras", "--format", format_name, "--output", "exported", "--json").silent()
+    assert result.json["largest_difference"] < 1e-4
 
 
 def test_accuracy_and_changed_answers_are_counted(mha: Mha, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,8 +145,7 @@ def test_accuracy_and_changed_answers_are_counted(mha: Mha, tmp_path: Path, monk
     said = [prediction.label for prediction in Classifier(read_checkpoint(tmp_path / "a.keras")).predict(texts)]
     assert set(said) == {"neg", "pos"}
     columns = ("--text-column", "review", "--label-column", "stars")
-    result = mha("export", "a.keras", "-f", "int8", "-o", "b", "--data", "reviews.csv", *columns, "--json")
-    found = json.loads(result.stdout)
+    found = mha("export", "a.keras", "-f", "int8", "-o", "b", "--data", "reviews.csv", *columns, "--json").json
     assert found["num_changed"] > 0
     assert found["accuracy"] == {
         "data": "reviews.csv, split test",
@@ -166,8 +162,7 @@ def test_accuracy_and_changed_answers_are_counted(mha: Mha, tmp_path: Path, monk
 def test_native_code_is_silent(small: Path, tmp_path: Path) -> None:
     """In a process of its own, where LiteRT and TensorFlow would write to stderr."""
     need_packages("litert")
-    result = run_mha("export", small, "-f", "litert", "-o", "a.tflite", cwd=tmp_path)
-    assert (result.code, result.stderr) == (0, "")
+    result = run_mha("export", small, "-f", "litert", "-o", "a.tflite", cwd=tmp_path).silent()
     assert "Export to litert" in result.stdout
     assert "of a probability (allowed: 1e-04)" in result.stdout
     assert "not scored; --data SOURCE scores checkpoint and export" in result.stdout

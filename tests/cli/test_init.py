@@ -1,6 +1,5 @@
 """`mha init`: the overview of labelled texts, and the config that it writes."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,7 @@ def data_of(config: Path) -> dict[str, Any]:
 
 def test_a_file_is_looked_at_and_a_config_written(tmp_path: Path) -> None:
     (tmp_path / "lamps.csv").write_text("id;what happened;verdict\n" + ROWS)
-    result = run_mha("init", "lamps.csv", cwd=tmp_path)
-    assert (result.code, result.stderr) == (0, "")
+    result = run_mha("init", "lamps.csv", cwd=tmp_path).silent()
     for words in (
         "format          │ table, semicolons between the columns, a header line",
         "columns         │ id, what happened, verdict",
@@ -39,11 +37,10 @@ def test_a_file_is_looked_at_and_a_config_written(tmp_path: Path) -> None:
 def test_as_json(tmp_path: Path, mha: Mha) -> None:
     for number in (1, 2):
         (tmp_path / f"lamps-{number}.txt").write_text("".join(f"__label__{number} lamp {other}\n\n" for other in range(3)))
-    result = mha("init", "lamps-*.txt", "lamps-1.txt", "--json", "--output", "my lamps.yaml")
-    assert (result.code, result.stderr) == (0, "")
+    result = mha("init", "lamps-*.txt", "lamps-1.txt", "--json", "--output", "my lamps.yaml").silent()
     columns = {"columns": [], "text_column": "text", "label_column": "label", "text_reason": "", "label_reason": "", "part_column": ""}
     columns |= {"label_separator": None, "label_example": ""}
-    assert json.loads(result.stdout) == {
+    assert result.json == {
         "config": "my lamps.yaml",
         "test_share": None,
         "data": ["lamps-*.txt", "lamps-1.txt"],
@@ -81,8 +78,7 @@ def test_a_config_that_is_there_stays_unless_forced_and_invalid_data_write_none(
 
 def test_control_characters_of_the_data_are_not_printed(tmp_path: Path, mha: Mha) -> None:
     (tmp_path / "b\x1b.csv").write_text("t\x1b,label\n" + "".join(f"lamp {number},b\x1b{number % 2}\n" for number in range(8)))
-    result = mha("init", "b\x1b.csv", "-o", "x.yaml")
-    assert result.code == 0, result.stderr
+    result = mha("init", "b\x1b.csv", "-o", "x.yaml").well()
     assert not has_control_characters(result.stdout)
     assert data_of(tmp_path / "x.yaml").items() >= {"train": "b\x1b.csv", "text_column": "t\x1b"}.items()
 
@@ -99,12 +95,11 @@ def test_rows_that_an_open_quote_swallows_are_reported_and_read_without_quoting(
     result = mha("data", "lamps.yaml")
     assert result.stderr == said.format("data.quoting=false") + "\n"
     assert "lines in quotes that would be rows: 4" in result.stdout
-    result = mha("init", "lamps.csv", "--no-quoting", "--force")
-    assert (result.code, result.stderr) == (0, "")
+    mha("init", "lamps.csv", "--no-quoting", "--force").silent()
     assert data_of(tmp_path / "lamps.yaml")["quoting"] is False
     for arguments in (["lamps.yaml"], ["lamps.csv", "--no-quoting"]):
         found = mha("data", *arguments, "--json")
-        assert (json.loads(found.stdout)["train"]["texts"]["num_texts"], found.stderr) == (30, "")
+        assert (found.json["train"]["texts"]["num_texts"], found.stderr) == (30, "")
 
 
 def test_another_encoding_is_named_once(tmp_path: Path, mha: Mha) -> None:
@@ -112,7 +107,7 @@ def test_another_encoding_is_named_once(tmp_path: Path, mha: Mha) -> None:
     (tmp_path / "cafés.csv").write_bytes(f"text,label\n{rows}".encode("cp1252"))
     assert mha("init", "cafés.csv", "--encoding", "windows-1252").code == 0
     assert data_of(tmp_path / "cafés.yaml")["encoding"] == "windows-1252"
-    found = [json.loads(mha("data", *given, "--json").stdout) for given in (["cafés.yaml"], ["cafés.csv", "--encoding", "cp1252"])]
+    found = [mha("data", *given, "--json").json for given in (["cafés.yaml"], ["cafés.csv", "--encoding", "cp1252"])]
     assert [one["train"]["texts"]["scripts"] for one in found] == [{"Latin": 1.0}] * 2
 
 
@@ -120,6 +115,5 @@ def test_of_many_columns_the_first_are_shown_and_an_unused_name_may_repeat(tmp_p
     more = "".join(f",c{number}" for number in range(500))
     rows = "".join(f"lamp {number} broke at once,{('bad', 'good')[number % 2]}{',1' * 502}\n" for number in range(4))
     (tmp_path / "lamps.csv").write_text(f"text,label,note,note{more}\n{rows}")
-    result = mha("init", "lamps.csv")
-    assert result.code == 0, result.stderr
+    result = mha("init", "lamps.csv").well()
     assert "c25 and 474 more" in result.stdout

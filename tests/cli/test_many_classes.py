@@ -1,6 +1,5 @@
 """Every command with a model of 77 classes with long names, on a terminal of 80 columns."""
 
-import json
 import random
 from pathlib import Path
 
@@ -30,7 +29,7 @@ def mha(folder: Path, monkeypatch: pytest.MonkeyPatch, untraced: None) -> Mha:
 
 
 def test_the_worst_classes_and_the_most_frequent_confusions(mha: Mha) -> None:
-    figures = json.loads(mha("evaluate", "many.keras", "--data", "mine.csv", "--json").stdout)
+    figures = mha("evaluate", "many.keras", "--data", "mine.csv", "--json").json
     counts = figures["confusion"]
     assert (len(counts), len(figures["classes"]), len(figures["confusions"])) == (77, 77, 15)
     for pair in figures["confusions"]:
@@ -60,8 +59,7 @@ def test_the_worst_classes_and_the_most_frequent_confusions(mha: Mha) -> None:
     ids=lambda arguments: arguments[0],
 )
 def test_tables_fit_the_terminal(arguments: tuple[str, ...], mha: Mha) -> None:
-    result = mha(*arguments)
-    assert result.code == 0, result.stderr
+    result = mha(*arguments).well()
     assert all(len(line) <= 80 for line in result.lines if line.startswith(("┏", "┃", "│", "└", " ")))
     assert len(result.lines) < 130
 

@@ -52,7 +52,7 @@ def test_weights_of_texts(mha: Mha, cwd: Path) -> None:
     trained = mha("train", "--config", "sample", *set_all(*own))
     assert trained.code == 0
     assert "texts left out, since they have weight 0: 12" in trained.stderr
-    evaluated = json.loads(mha("evaluate", "runs/weighted", "--data", "my/complaints.csv", "--json").stdout)
+    evaluated = mha("evaluate", "runs/weighted", "--data", "my/complaints.csv", "--json").json
     assert evaluated["accuracy"] == 1.0
 
 
@@ -74,10 +74,9 @@ def test_the_run_is_named_for_the_data_and_its_columns_are_found_and_stored(trai
 
 def test_what_training_says_next_works(trained: tuple[Path, Result], mha: Mha) -> None:
     (following,) = (line.removeprefix("next: mha ") for line in trained[1].lines if line.startswith("next: "))
-    scored = mha(*shlex.split(following), "--json")
-    assert scored.code == 0, scored.stderr
+    scored = mha(*shlex.split(following), "--json").well()
     best = json.loads((trained[0] / "runs/complaints/metrics.json").read_text())["best"]
-    assert json.loads(scored.stdout)["accuracy"] == best["validation_accuracy"]
+    assert scored.json["accuracy"] == best["validation_accuracy"]
 
 
 @pytest.mark.parametrize(("refit", "unseen"), [(False, "--split validation"), (True, "--data FILE")])
@@ -120,11 +119,10 @@ def test_named_data_is_all_that_is_read(mha: Mha, cwd: Path) -> None:
     with_data(cwd / "got.keras", source="files", train="gone.csv", validation_share=0.1, **columns)
     data = ("--data", "my/complaints.csv", "--split", "validation")
     scored = mha("evaluate", "got.keras", *data, "--json")
-    assert json.loads(scored.stdout)["accuracy"] == best["validation_accuracy"]
-    pruned = mha("heads", "got.keras", *data, "--prune", "1", "--output", "pruned.keras", "--retrain", "1", "--json")
-    assert pruned.code == 0, pruned.stderr
+    assert scored.json["accuracy"] == best["validation_accuracy"]
+    pruned = mha("heads", "got.keras", *data, "--prune", "1", "--output", "pruned.keras", "--retrain", "1", "--json").well()
     assert "texts that are also" not in pruned.stderr
-    assert json.loads(pruned.stdout)["pruning"]["retrained_epochs"] == 1
+    assert pruned.json["pruning"]["retrained_epochs"] == 1
 
 
 @pytest.fixture(scope="module")
@@ -136,8 +134,7 @@ def one_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as monkeypatch:
         in_numpy(monkeypatch.setattr)
         for command in (("init", "messages.csv"), ("train", "--config", "messages.yaml", *set_all(*SMALL, "linear.max_ngram=1"))):
-            result = run_here(*command, cwd=cwd, monkeypatch=monkeypatch)
-            assert result.code == 0, result.stderr
+            result = run_here(*command, cwd=cwd, monkeypatch=monkeypatch).well()
         assert result.lines[-1] == "next: mha evaluate runs/messages"
     return cwd
 
@@ -147,7 +144,7 @@ def test_one_file_is_scored_on_texts_that_no_training_saw(arguments: tuple[str, 
     with pytest.MonkeyPatch.context() as monkeypatch:
         scored = run_here("evaluate", "runs/messages", *arguments, "--json", cwd=one_file, monkeypatch=monkeypatch)
     assert scored.code == 0, scored.stderr
-    found = json.loads(scored.stdout)
+    found = scored.json
     assert (found["split"], [row["num_texts"] for row in found["classes"]]) == ("test", [50, 50])
     metrics = json.loads((one_file / "runs/messages/metrics.json").read_text())
     assert metrics["num_train"] + metrics["num_validation"] == 400

@@ -41,8 +41,7 @@ ODD_TEXTS = (
 def test_a_text_gets_the_same_answer_on_every_way_in(arguments: list[str], stdin: str, predict: Predict, tmp_path: Path) -> None:
     lines = "".join(f"{text}\n" for text in TEXTS)
     (tmp_path / "reviews.txt").write_text(lines)
-    result = predict("--json", *arguments, stdin=lines if stdin == "LINES" else stdin)
-    assert (result.code, result.stderr) == (0, "")
+    result = predict("--json", *arguments, stdin=lines if stdin == "LINES" else stdin).silent()
     for said, expected in zip(result.lines, predict("--json", *TEXTS).lines, strict=True):
         assert json.loads(said) == nearly(json.loads(expected))
 
@@ -58,8 +57,7 @@ def test_class_names_are_data_too(mha: Mha, tmp_path: Path) -> None:
 def test_a_terminal_sees_the_beginning_of_each_text(small: Path, tmp_path: Path) -> None:
     stdin = "".join(f"{text}\n" for text in ODD_TEXTS)
     styled = run_on_terminal("predict", "-c", small, "-", cwd=tmp_path, stdin=stdin, env={"COLUMNS": "110"})
-    result = run_on_terminal("predict", "-c", small, "-", cwd=tmp_path, stdin=stdin, env={"COLUMNS": "110", "NO_COLOR": "1"})
-    assert (result.code, result.stderr) == (0, "")
+    result = run_on_terminal("predict", "-c", small, "-", cwd=tmp_path, stdin=stdin, env={"COLUMNS": "110", "NO_COLOR": "1"}).silent()
     assert result.stdout == re.sub(r"\x1b\[[012]m", "", styled.stdout) != styled.stdout
     assert not has_control_characters(result.stdout)
     assert len(result.lines) == len(ODD_TEXTS)

@@ -103,7 +103,7 @@ def test_a_table_has_a_header_and_can_be_read_back(name: str, predict: Predict, 
     monkeypatch.setattr("mha_cli.cli.answers.GROUP_ROWS", 3)
     records = [json.dumps({"text": "the film", "note": note, "label": "gold"}) for note in ODD]
     (tmp_path / "notes.jsonl").write_text("\n".join(records))
-    one = json.loads(predict("--json", "the film").stdout)
+    one = predict("--json", "the film").json
     assert predict("-i", "notes.jsonl", "--field", "note", "--field", "label", "-o", name) == Result(0, "", "")
     if name.endswith("gz"):
         content = gzip.decompress((tmp_path / name).read_bytes())

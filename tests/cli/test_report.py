@@ -47,7 +47,7 @@ def test_the_page_lies_in_the_run_directory(mha: Mha, run: Path, tmp_path: Path)
     assert re.fullmatch("mine.jsonl, split test: .* of the words are not in the model's vocabulary.*", unknown)
     page = (run / "report.html").read_text("utf-8")
     assert {name: content for name, content in tree(tmp_path).items() if name != "runs/mine/report.html"} == before
-    assert f"{json.loads(mha('evaluate', 'runs/mine', '--json').stdout)['accuracy']:.2%}" in page
+    assert f"{mha('evaluate', 'runs/mine', '--json').json['accuracy']:.2%}" in page
     assert f"<strong>{learnt}.</strong>" in page
     assert "mha train --config config.yaml --output again\nmha report again\n" in page
 

@@ -81,7 +81,7 @@ def test_figures_are_those_of_scikit_learn(mha: Mha, trained: Run) -> None:
     given = rows(120, seed=1)
     path = trained.cwd / "others.jsonl"
     path.write_text("".join(json.dumps({"text": text, "labels": labels}) + "\n" for text, labels in given))
-    figures = json.loads(mha("evaluate", "runs/visits", "--data", "others.jsonl", "--json").stdout)
+    figures = mha("evaluate", "runs/visits", "--data", "others.jsonl", "--json").json
     answers = lines_of(mha("predict", "-c", "runs/visits", "--input", "others.jsonl", "--json"))
     truth, said = (
         np.array([[name in found for name in WORDS] for found in lists])
@@ -126,9 +126,9 @@ def test_answers_are_all_labels_that_reach_their_thresholds(mha: Mha, trained: R
 
 def test_thresholds_for_a_precision_are_found_and_written(mha: Mha) -> None:
     args = ("--data", "visits.csv", "--find-threshold", "recall=1", "--output", "found.keras", "--json")
-    figures = json.loads(mha("evaluate", "runs/visits", *args).stdout)
+    figures = mha("evaluate", "runs/visits", *args).json
     assert [(one["recall"], one["reached"]) for one in figures["labels"]] == [(1.0, True)] * 3
-    again = json.loads(mha("evaluate", "found.keras", "--data", "visits.csv", "--json").stdout)
+    again = mha("evaluate", "found.keras", "--data", "visits.csv", "--json").json
     assert [one["threshold"] for one in again["labels"]] == [one["threshold"] for one in figures["labels"]]
     assert again["micro_f1"] == figures["micro_f1"]
 
@@ -159,15 +159,15 @@ def test_exports_give_the_same_probabilities(form: str, mha: Mha) -> None:
     if form == "onnx":
         pytest.importorskip("onnxruntime")
     given = ("runs/visits", "--data", "visits.csv", "--json")
-    accuracy = json.loads(mha("export", *given, "--format", form, "--output", f"visits-{form}").stdout)["accuracy"]
-    exact = json.loads(mha("evaluate", *given).stdout)["exact_match"]
+    accuracy = mha("export", *given, "--format", form, "--output", f"visits-{form}").json["accuracy"]
+    exact = mha("evaluate", *given).json["exact_match"]
     assert (accuracy["checkpoint"], accuracy["export"], accuracy["num_changed"]) == (exact, exact, 0)
 
 
 def test_the_inside_can_be_looked_at(mha: Mha, trained: Run) -> None:
-    found = json.loads(mha("explain", "-c", "runs/visits", "--json", "--gradients", ROW).stdout)
+    found = mha("explain", "-c", "runs/visits", "--json", "--gradients", ROW).json
     assert found["label"] in ("food", "price")
-    staff = json.loads(mha("explain", "-c", "runs/visits", "--json", "--label", "staff", ROW).stdout)
+    staff = mha("explain", "-c", "runs/visits", "--json", "--label", "staff", ROW).json
     answer = mha_cli.load(trained.cwd / "runs/visits").predict([ROW])[0]
     assert (staff["label"], staff["probability"]) == ("staff", pytest.approx(answer.probabilities["staff"], abs=1e-6))
     assert staff["occlusion"] != found["occlusion"]
@@ -186,7 +186,7 @@ def test_a_report(mha: Mha, trained: Run) -> None:
     result = mha("report", "runs/odd")
     assert (result.code, result.stdout) == (0, "written: runs/odd/report.html\n")
     page = (trained.cwd / "runs/odd/report.html").read_text("utf-8")
-    found = json.loads(mha("evaluate", "runs/odd", "--json").stdout)
+    found = mha("evaluate", "runs/odd", "--json").json
     for figure in (f"{found['micro_f1']:.4f}", f"{found['exact_match']:.2%}", f"{found['ranking_average_precision']:.4f}"):
         assert figure in page
     for label in found["labels"]:
@@ -207,9 +207,9 @@ def test_models_are_compared_by_exactly_right_texts(mha: Mha, trained: Run) -> N
     weights["classifier/bias"] = weights["classifier/bias"] + np.float32([0, 9, 0])  # every text is about one thing more
     names = tuple(checkpoint.class_names[number] for number in order)
     write_checkpoint(path, dataclasses.replace(checkpoint, weights=weights, class_names=names))
-    found = json.loads(mha("compare", "runs/visits", "runs/other", "--json").stdout)
+    found = mha("compare", "runs/visits", "runs/other", "--json").json
     for score in found["models"]:
-        alone = json.loads(mha("evaluate", score["name"], "--json").stdout)
+        alone = mha("evaluate", score["name"], "--json").json
         assert (score["accuracy"], score["macro_f1"]) == pytest.approx((alone["exact_match"], alone["macro_f1"]))
     (one,) = found["differences"]
     assert one["accuracy"] < -0.3
@@ -222,7 +222,7 @@ def test_wrong_labels_are_found_by_text_and_label(mha: Mha, trained: Run) -> Non
     given = [(text, "|".join(labels)) for text, labels in rows(240, seed=5)]
     given[6], given[8] = ("soup cake to that place", ""), ("a sunny day we came", "staff")
     write_table(trained.cwd / "wrong.csv", given, "text,labels")
-    report = json.loads(mha("data", "wrong.csv", "--label-issues", "2", "--set", "data.label_separator=|", "--json").stdout)
+    report = mha("data", "wrong.csv", "--label-issues", "2", "--set", "data.label_separator=|", "--json").json
     issues = {one["line"]: (one["label"], one["suggested"]) for one in report["label_issues"]}
     assert issues == {8: ("", "food"), 10: ("staff", "")}
     assert report["num_contradicted"] >= 2 and report["accuracy"] > 0.95
@@ -255,8 +255,7 @@ def test_init_finds_the_separator(mha: Mha, trained: Run) -> None:
 
 def test_init_finds_a_column_of_lists(mha: Mha, trained: Run) -> None:
     (trained.cwd / "lists-of.jsonl").write_text("".join(json.dumps({"body": text, "topics": found}) + "\n" for text, found in rows(60)))
-    result = mha("init", "lists-of.jsonl", "--output", "lists.yaml", "--json")
-    layout = json.loads(result.stdout)["layout"]
+    layout = mha("init", "lists-of.jsonl", "--output", "lists.yaml", "--json").json["layout"]
     assert (layout["label_column"], layout["label_separator"]) == ("topics", None)
 
 
@@ -265,7 +264,7 @@ def test_a_model_of_lists_reads_cells_with_vertical_bars(mha: Mha, trained: Run)
     config = checkpoint.config.model_copy(update={"data": MemoryData()})
     write_checkpoint(trained.cwd / "of-lists.keras", dataclasses.replace(checkpoint, config=config))
     args = ("--data", "visits.csv", "--label-column", "labels", "--json")
-    assert json.loads(mha("evaluate", "of-lists.keras", *args).stdout)["num_texts"] == 240
+    assert mha("evaluate", "of-lists.keras", *args).json["num_texts"] == 240
 
 
 def test_another_separator_is_refused_with_that_of_the_model(mha: Mha, trained: Run) -> None:

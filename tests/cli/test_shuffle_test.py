@@ -1,4 +1,3 @@
-import json
 import re
 import shutil
 import xml.etree.ElementTree
@@ -30,9 +29,8 @@ def fits_page(result: dict[str, Any], row: str) -> bool:
 @pytest.mark.exhaustive
 def test_the_sample_recipe_is_as_the_pages_say(mha: Mha, tmp_path: Path) -> None:
     """In five epochs of its eight."""
-    result = mha("shuffle-test", "--config", CONFIGS / "sample.yaml", "--set", "training.epochs=5", "--plot", "order.png", "--json")
-    assert result.code == 0, result.stderr
-    with_positions, without = json.loads(result.stdout)
+    result = mha("shuffle-test", "--config", CONFIGS / "sample.yaml", "--set", "training.epochs=5", "--plot", "order.png", "--json").well()
+    with_positions, without = result.json
     assert (with_positions["split"], with_positions["num_texts"], len(with_positions["shuffled_accuracies"])) == ("twins", 1000, 5)
     assert fits_page(with_positions, "sinusoidal positions")
     assert fits_page(without, "no positions")
@@ -53,11 +51,10 @@ def test_the_sample_recipe_is_as_the_pages_say(mha: Mha, tmp_path: Path) -> None
 
 def test_a_table_and_a_plot_of_two_checkpoints(mha: Mha, tmp_path: Path) -> None:
     models = [small_checkpoint_file(tmp_path / f"{positions}.keras", positions=positions) for positions in ("learned", "none")]
-    results = json.loads(mha("shuffle-test", *models, "--data", "sample", "-n", "2", "--max-texts", "60", "--json").stdout)
+    results = mha("shuffle-test", *models, "--data", "sample", "-n", "2", "--max-texts", "60", "--json").json
     assert [result.keys() for result in results] == [FIELDS, FIELDS]
     assert [result["reads_order"] for result in results] == [True, False]
-    shown = mha("shuffle-test", *models, "--data", "sample", "-n", "2", "--max-texts", "60", "--plot", "order.SVG")
-    assert shown.code == 0, shown.stderr
+    shown = mha("shuffle-test", *models, "--data", "sample", "-n", "2", "--max-texts", "60", "--plot", "order.SVG").well()
     assert not has_control_characters(shown.stdout)
     for words in ("sample, split twins, 60 texts, 2 shuffles", *(f"\n{result['name']}: {result['verdict']}" for result in results)):
         assert " ".join(words.split()) in " ".join(shown.stdout.split()), shown.stdout
@@ -69,6 +66,6 @@ def test_a_part_of_a_file_of_ones_own(mha: Mha, small: Path, tmp_path: Path) -> 
     (tmp_path / "mine.tsv").write_text("body\tkind\n" + rows * 25)
     data = ("--data", "mine.tsv", "--text-column", "body", "--label-column", "kind")
     arguments = ("shuffle-test", small, *data, "-n", "1", "--max-texts", "37", "--json")
-    first, again, other = (json.loads(mha(*arguments, *seed).stdout)[0] for seed in ([], ["--seed", "0"], ["--seed", "1"]))
+    first, again, other = (mha(*arguments, *seed).json[0] for seed in ([], ["--seed", "0"], ["--seed", "1"]))
     assert (first["data"], first["split"], first["num_texts"], first["shuffled_spread"]) == ("mine.tsv", "test", 37, 0)
     assert first == again != other

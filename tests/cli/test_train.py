@@ -44,7 +44,7 @@ def test_the_history_and_the_metrics_of_the_best_epoch(trained: Run) -> None:
     assert history[-1]["train_loss"] < history[0]["train_loss"] / 2
 
     metrics = json.loads((trained.directory / "metrics.json").read_text())
-    assert json.loads(trained.result.stdout) == metrics | {"checkpoint": "runs/tiny/checkpoint.keras"}
+    assert trained.result.json == metrics | {"checkpoint": "runs/tiny/checkpoint.keras"}
     assert metrics["best"] == [record for record in history if record["best"]][-1]
     assert metrics["checkpoint"] == "checkpoint.keras"
     assert (metrics["epochs_run"], metrics["num_train"], metrics["num_validation"]) == (12, 1080, 120)
@@ -67,7 +67,7 @@ def test_the_linear_model_is_in_the_checkpoint(scored: Run) -> None:
 
 def test_evaluate_agrees_with_the_figures_that_were_recorded(scored: Run, mha: Mha) -> None:
     best = json.loads((scored.directory / "metrics.json").read_text())["best"]
-    figures = json.loads(mha("evaluate", scored.checkpoint, "--split", "validation", "--json").stdout)
+    figures = mha("evaluate", scored.checkpoint, "--split", "validation", "--json").json
     assert figures["num_texts"] == 40
     assert figures["accuracy"] == best["validation_accuracy"] > 0.5
     assert figures["loss"] == pytest.approx(best["validation_loss"], abs=1e-5)

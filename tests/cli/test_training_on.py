@@ -1,6 +1,5 @@
 """Training on: more texts, corrected labels and new classes for a trained run, through the real command."""
 
-import json
 import random
 import shutil
 from pathlib import Path
@@ -57,21 +56,19 @@ def test_more_texts_and_a_new_class_come_after_the_old_ones(trained: Run, tmp_pa
     assert trained.result.code == 0, trained.result.stderr
     more, run = tmp_path / "more.csv", tmp_path / "run"
     write_table(more, [*rows("food price noise", 120, seed=1), ("a dessert menu", "food")])
-    result = train_on(trained, run, monkeypatch, f"data.train={more}")
-    assert result.code == 0, result.stderr
+    result = train_on(trained, run, monkeypatch, f"data.train={more}").well()
     before, after = (read_checkpoint(folder / "checkpoint.keras") for folder in (trained.cwd / RUN, run))
     assert after.class_names == (*before.class_names, "noise")
     assert after.vocabulary.tokens[: len(before.vocabulary)] == before.vocabulary.tokens
     assert {"music", "dessert"} <= {*after.vocabulary.tokens} - {*before.vocabulary.tokens}
     assert f"{RUN}/checkpoint.keras: 1 class more: noise" in result.stderr
-    assert json.loads(result.stdout)["metrics"]["accuracy_of_base"] == before.metrics["validation_accuracy"]
-    assert json.loads(result.stdout)["metrics"]["accuracy_on_its_held_out_texts"] > 0.9
+    assert result.json["metrics"]["accuracy_of_base"] == before.metrics["validation_accuracy"]
+    assert result.json["metrics"]["accuracy_on_its_held_out_texts"] > 0.9
     assert answers(run, rows(f"{' '.join(before.class_names)} noise", 90, seed=2)) > 0.9
     config = load_config(run / "config.yaml")
     assert (config.data.train, config.data.more, config.training.base) == ("visits.csv", [str(more)], RUN)
     pruning = ("heads", run, "--prune", "1", "--retrain", "1", "--data", more, "--output", tmp_path / "pruned.keras")
-    pruned = run_here(*pruning, cwd=trained.cwd, monkeypatch=monkeypatch)
-    assert pruned.code == 0, pruned.stderr
+    run_here(*pruning, cwd=trained.cwd, monkeypatch=monkeypatch).well()
     assert read_checkpoint(tmp_path / "pruned.keras").class_names == after.class_names
 
 
@@ -85,7 +82,7 @@ def test_without_its_texts_a_run_keeps_what_it_can(trained: Run, tmp_path: Path,
         (trained.cwd / "away.csv").rename(trained.cwd / "visits.csv")
     assert result.code == 0, result.stderr
     assert "the texts that it was trained on (visits.csv) are not read again, so it may forget them" in result.stderr
-    assert "accuracy_of_base" not in json.loads(result.stdout)["metrics"]
+    assert "accuracy_of_base" not in result.json["metrics"]
     assert answers(run, rows("food noise", 60, seed=2)) > 0.9
     assert answers(run, rows("price", 60, seed=3)) > 0.5
 
@@ -93,8 +90,7 @@ def test_without_its_texts_a_run_keeps_what_it_can(trained: Run, tmp_path: Path,
 def test_the_later_label_of_a_text_counts(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corrected = [(text, "price") for text, label in rows("food price staff", 240, seed=0) if label == "food"][:40]
     write_table(tmp_path / "corrections.csv", corrected)
-    result = train_on(trained, tmp_path / "run", monkeypatch, f"data.train={tmp_path / 'corrections.csv'}", "training.epochs=1")
-    assert result.code == 0, result.stderr
+    result = train_on(trained, tmp_path / "run", monkeypatch, f"data.train={tmp_path / 'corrections.csv'}", "training.epochs=1").well()
     assert "40 texts with another label than before" in result.stderr
     monkeypatch.chdir(trained.cwd)
     data = prepare(load_config(tmp_path / "run/config.yaml"))

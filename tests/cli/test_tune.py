@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,7 +42,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_two_trials_and_a_training(tuned: Run) -> None:
     assert tuned.result.code == 0, tuned.result.stderr
-    summary = json.loads(tuned.result.stdout)
+    summary = tuned.result.json
     first, second = summary["trials"]
     assert summary["recipe"] == first
     assert first["settings"] == {"training.learning_rate": 0.001}
@@ -78,9 +77,7 @@ def test_ctrl_c_and_the_same_command_again(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert err.splitlines()[-1] == "error: interrupted; run keeps what was tried; the same command goes on"
     assert not [name for name in tree(tmp_path) if name.endswith((".tmp", ".lock"))]
-    result = run_mha(*TUNE, "2", cwd=tmp_path)
-    assert result.code == 0, result.stderr
-    trials = json.loads(result.stdout)["trials"]
+    trials = run_mha(*TUNE, "2", cwd=tmp_path).well().json["trials"]
     assert len(trials) >= 2
     assert trials[0]["number"] == 0
 

@@ -115,15 +115,15 @@ def test_a_frozen_encoder_takes_in_a_new_class_and_a_tuned_one_that_knows_its_he
 def test_answers_are_right_and_those_of_the_evaluation(run: str, mha: Mha) -> None:
     answers = mha("predict", "--checkpoint", run, "the film 7 was superb", "the film 8 was dreadful")
     assert [line.split("\t")[0] for line in answers.stdout.splitlines()] == ["good", "bad"]
-    figures = json.loads(mha("evaluate", run, "--split", "validation", "--json").stdout)
+    figures = mha("evaluate", run, "--split", "validation", "--json").json
     assert figures["accuracy"] == 1.0
 
 
 def test_attention_is_between_pieces_and_explanations_are_of_words(mha: Mha) -> None:
-    seen = json.loads(mha("attention", "the film was superb", "--checkpoint", "tuned", "--json").stdout)
+    seen = mha("attention", "the film was superb", "--checkpoint", "tuned", "--json").json
     assert (seen["words"][0], seen["words"][-1]) == ("[CLS]", "[SEP]")
     np.testing.assert_allclose(np.sum(seen["weights"], axis=-1), 1.0, atol=1e-4)
-    explained = json.loads(mha("explain", "the film was superb", "--gradients", "--checkpoint", "tuned", "--json").stdout)
+    explained = mha("explain", "the film was superb", "--gradients", "--checkpoint", "tuned", "--json").json
     assert explained["words"] == ["the", "film", "was", "superb"]
     assert max(range(4), key=explained["occlusion"].__getitem__) == 3
     assert sum(explained["attention"]) == pytest.approx(1.0, abs=1e-4)
@@ -132,8 +132,7 @@ def test_attention_is_between_pieces_and_explanations_are_of_words(mha: Mha) -> 
 
 @pytest.mark.parametrize("form", ["int8", "onnx", "saved-model", "litert"])
 def test_exports_answer_as_the_checkpoint(form: str, mha: Mha) -> None:
-    result = mha("export", "tuned", "--format", form, "--output", "exported.keras")
-    assert result.code == 0, result.stderr
+    mha("export", "tuned", "--format", form, "--output", "exported.keras").well()
 
 
 @pytest.mark.usefixtures("untraced")
@@ -144,9 +143,8 @@ def test_heads_are_scored_and_removed(mha: Mha) -> None:
 
 
 def test_words_are_shuffled_for_both_readings(mha: Mha) -> None:
-    result = mha("shuffle-test", "tuned", "--data", "texts.csv", "--shuffles", "2", "--json")
-    assert result.code == 0, result.stderr
-    assert json.loads(result.stdout)[0]["reads_order"]
+    result = mha("shuffle-test", "tuned", "--data", "texts.csv", "--shuffles", "2", "--json").well()
+    assert result.json[0]["reads_order"]
 
 
 @pytest.mark.usefixtures("untraced")
@@ -170,8 +168,7 @@ def test_features_are_computed_once(trained: Path, tmp_path: Path, monkeypatch: 
 
 def test_a_run_teaches_a_small_model(mha: Mha, tmp_path: Path) -> None:
     teach = ("--set", "data.train=texts.csv", "--set", "training.teacher=tuned", "--set", "training.epochs=2", "--output", "small")
-    result = mha("train", "--config", "text", *teach)
-    assert result.code == 0, result.stderr
+    result = mha("train", "--config", "text", *teach).well()
     assert re.search(r"the teacher's answers of 1,600 of 1,600 texts, .+, done", result.stderr)  # 64 written and 24 made of each
     answers = mha("predict", "--checkpoint", "small", "the film 7 was superb", "the film 8 was dreadful")
     assert [line.split("\t")[0] for line in answers.stdout.splitlines()] == ["good", "bad"]
@@ -234,7 +231,6 @@ def test_frozen_weights_take_several_labels(trained: Path, tmp_path: Path, monke
     """Without the warnings of scikit-learn, of which each label would give some."""
     cwd = shutil.copytree(trained, tmp_path / "copy")
     args = ("--set", "training.trainable_blocks=0", "--set", "data.label_separator=|", "--output", "several")
-    result = run_here(*TRAIN, *args, cwd=cwd, monkeypatch=monkeypatch)
-    assert result.code == 0, result.stderr
+    run_here(*TRAIN, *args, cwd=cwd, monkeypatch=monkeypatch).well()
     kernel = read_checkpoint(cwd / "several" / "checkpoint.keras").weights["classifier/kernel"]
     assert kernel.shape[1] == 2 and np.abs(kernel).max(axis=0).min() > 0

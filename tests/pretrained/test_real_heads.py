@@ -24,8 +24,7 @@ def test_the_commands_of_the_chapter_print_what_it_shows(tmp_path: Path, monkeyp
         (tmp_path / name).write_text("\n".join(["text,label", *RIVERS, *WRITERS]))
     printed = {}
     for line in re.findall(r"^(?:\$ )?(mha .*)$", chapter, re.MULTILINE):
-        result = run_here(*shlex.split(line)[1:], cwd=tmp_path, monkeypatch=monkeypatch)
-        assert result.code == 0, result.stderr
+        result = run_here(*shlex.split(line)[1:], cwd=tmp_path, monkeypatch=monkeypatch).well()
         printed[line] = result.stdout
     (shown,) = (line for line in printed if "--head 2" in line)
     assert fits(printed[shown], text_block("attention.md", shown))

@@ -207,8 +207,7 @@ def test_a_training_tells_coverage_and_answers_by_words_that_only_the_file_has(t
         return run_here(*args, cwd=tmp_path, monkeypatch=monkeypatch)
 
     train = ("train", "--config", "text", "--set", "data.train=texts.csv", "--set", "model.vectors=v.vec.gz", "--set", "training.epochs=2")
-    result = mha(*train, "--output", "run")
-    assert result.code == 0, result.stderr
+    result = mha(*train, "--output", "run").well()
     assert "model.vectors: 17 numbers each; 4 of 47 words have a vector; 2 further words are from its file" in result.stderr
     assert "vocabulary_size=30000" in result.stderr and "linear: buckets=1048576" in result.stderr
     (tmp_path / "v.vec.gz").unlink()  # the checkpoint needs it no longer

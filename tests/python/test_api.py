@@ -121,8 +121,7 @@ def test_training_and_figures_are_those_of_the_commands(
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": one.text, "label": one.label}) + "\n" for one in REVIEWS))
     given = [part for name, value in SMALL.items() for part in ("--set", f"{section_of(name)}.{name}={value}")]
     command = ("train", "--config", "text", "--set", "data.train=texts.jsonl", *given, "-o", "run")
-    done = run_here(*command, cwd=tmp_path, monkeypatch=monkeypatch)
-    assert done.code == 0, done.stderr
+    done = run_here(*command, cwd=tmp_path, monkeypatch=monkeypatch).well()
     theirs, ours = read_checkpoint(tmp_path / "run" / "checkpoint.keras"), read_checkpoint(folder / "checkpoint.keras")
     assert ours.config.model_copy(update={"data": None}) == theirs.config.model_copy(update={"data": None})
     assert ours.weights.keys() == theirs.weights.keys()
@@ -132,9 +131,8 @@ def test_training_and_figures_are_those_of_the_commands(
     assert sum(line.startswith("epoch ") for line in lines) == 2
     assert any(line.startswith("300 texts in 2 classes; ") for line in lines)
 
-    told = run_here("evaluate", folder, "--data", "texts.jsonl", "--json", cwd=tmp_path, monkeypatch=monkeypatch)
-    assert told.code == 0, told.stderr
-    found, shown = mha.evaluate(model, TEXTS, LABELS), json.loads(told.stdout)
+    told = run_here("evaluate", folder, "--data", "texts.jsonl", "--json", cwd=tmp_path, monkeypatch=monkeypatch).well()
+    found, shown = mha.evaluate(model, TEXTS, LABELS), told.json
     assert (found.accuracy, found.confusion, found.num_texts) == (shown["accuracy"], shown["confusion"], 300)
     with pytest.raises(mha.MhaError, match=r"^labels\[0\]: the class is 'dull'; the model knows "):
         mha.evaluate(model, ["a"], ["dull"])

@@ -88,7 +88,7 @@ def test_an_explanation_is_that_of_the_commands(port: int, checkpoint: Path, tmp
     assert found["answer"] == ask(port, "/predict", {"text": TEXTS[0]})[1]
     for command in ("explain", "attention"):
         shown = run_here(command, "--json", "-c", checkpoint, TEXTS[0], cwd=tmp_path, monkeypatch=monkeypatch)
-        assert found[{"explain": "explanation"}.get(command, command)] == json.loads(shown.stdout)
+        assert found[{"explain": "explanation"}.get(command, command)] == shown.json
     assert ask(port, "/explain", {"text": "quux"})[1]["notes"] == ["* not in the model's vocabulary: it reads all such words as one"]
 
 
