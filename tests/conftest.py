@@ -8,6 +8,7 @@ import shutil
 import signal
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,6 +23,8 @@ from mha_cli.data.preparation import PreparedData
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+    from tests.cli.command import Mha
 
 # Before anything imports Keras.
 os.environ["KERAS_BACKEND"] = "tensorflow"
@@ -100,8 +103,7 @@ MODEL_CASES = {
 @pytest.fixture(params=MODEL_CASES.values(), ids=MODEL_CASES.keys())
 def model_case(request: pytest.FixtureRequest) -> ModelCase:
     """Every kind of model in turn, in small and mostly prime sizes."""
-    case: ModelCase = request.param
-    return case
+    return request.param
 
 
 @pytest.fixture
@@ -121,6 +123,20 @@ def random_weights() -> Callable[[Config, int, int], dict[str, np.ndarray]]:
 def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """``tmp_path`` is the current folder."""
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def cwd(tmp_path: Path) -> Path:
+    """The folder that ``mha`` runs in: an empty one."""
+    return tmp_path
+
+
+@pytest.fixture
+def mha(cwd: Path) -> Mha:
+    """``mha ARGS`` in that folder, in this process."""
+    from tests.cli.command import run_here
+
+    return partial(run_here, cwd=cwd)
 
 
 @pytest.fixture

@@ -99,9 +99,9 @@ def rounded(output: str) -> str:
         "train --config sample --set model.num_heads=5",
     ],
 )
-def test_it_answers_as_the_whole_one(line: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_answers_as_the_whole_one(line: str, folder: Path) -> None:
     theirs = run("mha", *shlex.split(line.replace("OUT", "theirs")), cwd=folder)
-    ours = run_here(*shlex.split(line.replace("OUT", "ours")), cwd=folder, monkeypatch=monkeypatch)
+    ours = run_here(*shlex.split(line.replace("OUT", "ours")), cwd=folder)
     assert theirs.returncode == ours.code, theirs.stderr
     assert rounded(theirs.stdout).replace("theirs", "ours") == rounded(ours.stdout)
     written = [sorted(folder.glob(f"{name}/*.jsonl")) for name in ("theirs", "ours")]
@@ -126,13 +126,13 @@ def test_it_says_what_it_lacks(folder: Path) -> None:
 
 @pytest.mark.small
 @pytest.mark.extras
-def test_with_tokenizers_it_reads_a_pretrained_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_tokenizers_it_reads_a_pretrained_encoder(tmp_path: Path) -> None:
     pytest.importorskip("tokenizers")
     from tests.pretrained.tiny import tiny_checkpoint, tiny_folder
 
     write_checkpoint(tmp_path / "tiny.keras", tiny_checkpoint(tiny_folder(tmp_path / "encoder", "bert")))
     line = ["predict", "-c", "tiny.keras", "--json", *REVIEWS]
-    ours = run_here(*line, cwd=tmp_path, monkeypatch=monkeypatch)
+    ours = run_here(*line, cwd=tmp_path)
     assert rounded(run("mha", *line, cwd=tmp_path).stdout) == rounded(ours.stdout) != ""
 
 
@@ -199,8 +199,7 @@ def asked(port: int) -> str:
         answer = connection.getresponse()
         content = json.load(answer)
     assert answer.status == 200, content
-    label: str = content["label"]
-    return label
+    return content["label"]
 
 
 @pytest.mark.small

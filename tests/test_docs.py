@@ -56,8 +56,7 @@ def on_terminal(server: ForkServer, generate: ModuleType) -> Callable[..., str]:
 
     def run(line: str, folder: Path, **environment: str) -> str:
         if not line.startswith("mha ") or re.search("[|<>&;$]", line):
-            shown: str = on_any_terminal(line, folder, **environment)
-            return shown
+            return on_any_terminal(line, folder, **environment)
         ours, theirs = pty.openpty()
         process = Forked(server, words_of(line)[1:], folder, generate._environment(columns=80) | environment, (theirs, theirs, theirs))
         os.close(theirs)

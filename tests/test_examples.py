@@ -36,7 +36,7 @@ from mha_cli.data.new_config import LEAST_TO_PART
 from mha_cli.python import api
 from mha_cli.runtime.classifier import Classifier
 from tests.cli.command import TIMEOUT, Result, environment, fork, run_here, run_mha, set_all, step_by_step
-from tests.cli.conftest import here, once
+from tests.cli.conftest import once
 from tests.documentation import GROUP, ROOT, Example, examples, fits, mha_commands, words_of
 
 EXAMPLES = examples()
@@ -122,7 +122,7 @@ def test_examples_run(page: str, trained: Path, tmp_path: Path, monkeypatch: pyt
             put(trained, path, (path.parent.name or path.stem) if path.suffix else path.name)
         try:
             with step_by_step() if trains(example) else contextlib.nullcontext():
-                (run_python if example.language == "python" else run_shell)(example, names, monkeypatch)
+                run_python(example, names) if example.language == "python" else run_shell(example)
         except ModuleNotFoundError as error:  # of an extra
             lacking.append(f"{example.place}: {error}")
         except Exception as error:
@@ -179,13 +179,13 @@ ANSWERED = {"docs/checkpoint.md": "runs/sample", "docs/export.md": "runs/imdb"}
 """Pages whose Python answers ``text`` with ``probabilities``, without mha's own classifier, and the run whose model it takes."""
 
 
-def run_python(example: Example, names: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def run_python(example: Example, names: dict[str, Any]) -> None:
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(compile(example.code, example.place, "exec"), names)
     assert not example.shown or fits(printed.getvalue(), example.shown), printed.getvalue()
 
 
-def run_shell(example: Example, names: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def run_shell(example: Example) -> None:
     line, here = example.code.replace("tfds:imdb_reviews", "films.csv"), Path.cwd()
     command, _, written = line.partition(" > ")
     words = words_of(command)
@@ -195,7 +195,7 @@ def run_shell(example: Example, names: dict[str, Any], monkeypatch: pytest.Monke
         asks(line)
     elif words[0] == "mha" and not set("|<>&;$") & {word[0] for word in words_of(command + written)}:
         reads_bytes = words[1] == "predict" or "-" in words
-        result = run_mha(*words[1:], cwd=here, stdin=REVIEWS[0]) if reads_bytes else run_here(*words[1:], cwd=here, monkeypatch=monkeypatch)
+        result = run_mha(*words[1:], cwd=here, stdin=REVIEWS[0]) if reads_bytes else run_here(*words[1:], cwd=here)
         raise_if_missing(result.stderr)
         assert result.code == 0, result.stderr
         Path(written or os.devnull).write_text(result.stdout)
@@ -261,7 +261,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     def run(cwd: Path) -> Result:
         with step_by_step():
-            return here("train", "--config", "sample", *set_all(*SMALL), "--output", "run", cwd=cwd)
+            return run_here("train", "--config", "sample", *set_all(*SMALL), "--output", "run", cwd=cwd)
 
     trained = once(tmp_path_factory, "examples", run)
     assert trained.result.code == 0, trained.result.stderr

@@ -53,8 +53,7 @@ def read_part(path: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in path.read_bytes().splitlines()]
     from pyarrow import parquet
 
-    rows: list[dict[str, Any]] = parquet.read_table(path).to_pylist()
-    return rows
+    return parquet.read_table(path).to_pylist()
 
 
 def refuse_anything_else(output: Path) -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,9 +27,8 @@ from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.workers import Worker
 from tests.batch.archive import expected, numbered, refuse_anything_else, rows_of, write_archive
 from tests.checkpoints import rewrite, small_checkpoint_file
-from tests.cli.command import ROOT, TIMEOUT, Result, children_of, environment, fork, refusal, run_here, run_mha, run_on_terminal, tree
+from tests.cli.command import ROOT, TIMEOUT, Mha, Result, children_of, environment, fork, refusal, run_here, run_mha, run_on_terminal, tree
 
-Batch = Callable[..., Result]
 Classify = Callable[..., list[ShardReport]]
 
 
@@ -41,23 +41,15 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def batch(folder: Path) -> Batch:
+def batch(folder: Path) -> Mha:
     """``mha batch ARGS --output out -c model.keras``, in a process of its own: it forks, and this one has many threads."""
-
-    def run(*args: str) -> Result:
-        return run_mha("batch", "-o", "out", "-c", "model.keras", *args, cwd=folder)
-
-    return run
+    return partial(run_mha, "batch", "-o", "out", "-c", "model.keras", cwd=folder)
 
 
 @pytest.fixture
-def batch_here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Batch:
+def batch_here(folder: Path) -> Mha:
     """The same in this process and those that it forks, where a test changes what it does."""
-
-    def run(*args: str) -> Result:
-        return run_here("batch", "-o", "out", "-c", "model.keras", *args, cwd=folder, monkeypatch=monkeypatch)
-
-    return run
+    return partial(run_here, "batch", "-o", "out", "-c", "model.keras", cwd=folder)
 
 
 @pytest.fixture
@@ -93,18 +85,17 @@ def empty(folder: Path) -> dict[str, bytes | None]:
 
 def summary_of(result: Result) -> dict[str, Any]:
     assert result.code in (0, 1), result
-    found: dict[str, Any] = result.json
-    return found
+    return result.json
 
 
-def test_rows_are_the_answers_of_predict(folder: Path, batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_the_answers_of_predict(folder: Path, batch: Mha) -> None:
     result = batch("in").silent()
     assert result.stdout.startswith("files: 5 written; rows: 80, 0 of them unreadable; 80 texts in ")
     refuse_anything_else(folder / "out")
     rows = rows_of(folder / "out")
     for path in sorted({row["file"] for row in rows}):
-        answered = run_here("predict", "--json", "-c", "model.keras", "-i", path, cwd=folder, monkeypatch=monkeypatch)
-        marks = run_here("predict", "-c", "model.keras", "-i", path, cwd=folder, monkeypatch=monkeypatch)
+        answered = run_here("predict", "--json", "-c", "model.keras", "-i", path, cwd=folder)
+        marks = run_here("predict", "-c", "model.keras", "-i", path, cwd=folder)
         expected_rows = [
             {"file": path, "row": answer["id"], "flags": mark.split("\t")[2]} | {name: answer[name] for name in ("label", "probabilities")}
             for answer, mark in zip(map(json.loads, answered.lines), marks.lines, strict=True)
@@ -124,7 +115,7 @@ def test_an_answer_below_its_threshold_is_withheld(folder: Path, classify: Class
     assert {None, "neg", "pos"} >= {row["label"] for row in rows} > {None}
 
 
-def test_a_manifest_says_what_the_part_was_made_of(folder: Path, batch: Batch) -> None:
+def test_a_manifest_says_what_the_part_was_made_of(folder: Path, batch: Mha) -> None:
     batch("in/more/c.jsonl.gz")
     (path,) = (folder / "out").glob("_*")
     manifest = json.loads(path.read_bytes())
@@ -138,7 +129,7 @@ def test_a_manifest_says_what_the_part_was_made_of(folder: Path, batch: Batch) -
     assert (manifest["rows"], manifest["unreadable"], manifest["faults"]) == (20, 0, [])
 
 
-def test_parquet_holds_the_same(folder: Path, batch: Batch, classify: Classify) -> None:
+def test_parquet_holds_the_same(folder: Path, batch: Mha, classify: Classify) -> None:
     classify()
     expected_rows = rows_of(folder / "out")
     assert batch("in", "--output-format", "parquet").code == 0
@@ -186,7 +177,7 @@ def test_what_leads_out_of_the_output_folder_is_replaced(folder: Path, classify:
     assert tree(folder / "out") == parts
 
 
-def test_what_is_done_is_not_done_again(folder: Path, batch: Batch, classify: Classify) -> None:
+def test_what_is_done_is_not_done_again(folder: Path, batch: Mha, classify: Classify) -> None:
     classify()
     times = {path: path.stat().st_mtime_ns for path in (folder / "out").iterdir()}
     os.utime(folder / "in" / "a.txt")  # the same bytes
@@ -229,7 +220,7 @@ def test_another_format_or_column_is_another_part(folder: Path, classify: Classi
 # By hand
 
 
-def test_shares_and_workers_make_the_same_parts_as_one_process(folder: Path, batch: Batch) -> None:
+def test_shares_and_workers_make_the_same_parts_as_one_process(folder: Path, batch: Mha) -> None:
     write_archive(folder / "long", rows=1000)
     batch("long", "--workers", "1")
     whole = empty(folder / "out")
@@ -243,7 +234,7 @@ def test_shares_and_workers_make_the_same_parts_as_one_process(folder: Path, bat
 
 @pytest.mark.parametrize(("other", "code"), [((), 0), (("-c", "other.keras"), 2)])
 def test_two_batches_write_to_one_folder_only_if_they_write_the_same(
-    other: tuple[str, ...], code: int, folder: Path, batch_here: Batch, monkeypatch: pytest.MonkeyPatch
+    other: tuple[str, ...], code: int, folder: Path, batch_here: Mha, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_checkpoint_file(folder / "other.keras", seed=1)
     begin, found = Worker.__init__, list[Result]()
@@ -279,7 +270,7 @@ def test_a_poisoned_row_is_marked_and_counted(folder: Path, classify: Classify) 
     assert len(faults) == 5
 
 
-def test_what_is_odd_and_read_all_the_same_is_told(folder: Path, batch: Batch) -> None:
+def test_what_is_odd_and_read_all_the_same_is_told(folder: Path, batch: Mha) -> None:
     (folder / "in" / "a.txt").write_bytes(b"__label__pos the caf\xe9\n")
     (folder / "in" / "b.jsonl").write_text('{"text": "the film"}\nrubbish\n')
     result = batch("in", "--json")
@@ -292,7 +283,7 @@ def test_what_is_odd_and_read_all_the_same_is_told(folder: Path, batch: Batch) -
     assert batch("in").stderr == ""  # the part is there
 
 
-def test_a_poisoned_file_is_reported_and_the_rest_goes_on(folder: Path, batch: Batch) -> None:
+def test_a_poisoned_file_is_reported_and_the_rest_goes_on(folder: Path, batch: Mha) -> None:
     whole = (folder / "in" / "more" / "c.jsonl.gz").read_bytes()
     batch("in")
     (folder / "in" / "more" / "c.jsonl.gz").write_bytes(whole[:-9])
@@ -377,7 +368,7 @@ def test_a_folder_that_cannot_be_read_is_told_and_a_file_that_goes_is_not(folder
 
 @pytest.mark.parametrize("times", [2, 3])
 def test_a_process_that_is_killed_is_replaced_three_times(
-    times: int, folder: Path, batch_here: Batch, monkeypatch: pytest.MonkeyPatch
+    times: int, folder: Path, batch_here: Mha, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = LocalFiles.open
 
@@ -398,7 +389,7 @@ def test_a_process_that_is_killed_is_replaced_three_times(
 @pytest.mark.parametrize(
     ("number", "code", "said"), [(signal.SIGINT, 130, "error: interrupted\n"), (signal.SIGTERM, 143, ""), (signal.SIGKILL, -9, "")]
 )
-def test_a_batch_that_is_ended_goes_on(number: int, code: int, said: str, folder: Path, batch: Batch) -> None:
+def test_a_batch_that_is_ended_goes_on(number: int, code: int, said: str, folder: Path, batch: Mha) -> None:
     counts = write_archive(folder / "long", rows=500)
     for copy in range(10):
         shutil.copy(folder / "long" / "a.txt", folder / "long" / f"{copy}.txt")

@@ -5,7 +5,7 @@ Only the standard library is imported here: docs/generate.py reads the table too
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 WAY_OUT = "give a checkpoint that `mha train` wrote"
 READERS = (
@@ -30,6 +30,7 @@ LABEL = "???\t0.*\n"  # output of ``mha predict`` for one text
 
 INSIDE = "attention 'the film' -c good.keras"
 BATCH = "batch -c good.keras --output labels"
+GZIP_MARK = b"\x1f\x8b\x08\0\0\0\0\0"
 LONG = "a" * 300  # a name longer than the name of a file can be
 
 WORKERS = {"TF_CONFIG": '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}'}
@@ -71,6 +72,10 @@ def _train(given: str, rows: bytes, message: str, name: str = "reviews.csv") -> 
     return Case("train --config mine.yaml", message, given, files={"mine.yaml": FILES.replace("reviews.csv", name), name: rows})
 
 
+def _stdin(given: str, data: bytes, message: str, **expected: Any) -> Case:
+    return Case(PREDICT, f"standard input{message}", given, stdin=data, **expected)
+
+
 def _works(given: str, args: str, stdout: str = LABEL, shell: str = '"$@"', **changes: Mapping[str, str]) -> Case:
     return Case(args, given=given, code=0, shell=shell, stdout=stdout, **changes)  # type: ignore[arg-type]
 
@@ -81,6 +86,8 @@ SECTIONS: dict[str, list[Case]] = {
         Case(f"{FILM} --jsno", "No such option: --jsno…--json…; see `mha predict --help`"),
         Case(f"{PREDICT} '-5 stars'", "No such option: -5; put -- before a text that begins with a dash; see `mha predict --help`"),
         Case("train", "no config; give --config RECIPE, or --from RUN to train on"),
+        Case("train --config text --from x", "mha train takes either --config or --from, not both; leave one of them out"),
+        Case("train --from x", "--from x: no run with config.yaml and checkpoint.keras; give a folder that mha train has written"),
         Case("train --config ''", "--config is empty; see `mha train --help`"),
         Case("evaluate", "Missing argument 'checkpoint'; see `mha evaluate --help`"),
         Case("evaluate ''", "argument 'checkpoint' is empty; see `mha evaluate --help`"),
@@ -351,30 +358,14 @@ SECTIONS: dict[str, list[Case]] = {
             "`-` where standard input is closed",
             shell='"$@" <&-',
         ),
-        Case(
-            PREDICT,
-            "standard input: a PNG picture, not texts; save the texts as CSV in UTF-8",
-            "a picture on standard input",
-            stdin=b"\x89PNG\r\n\x1a\n\0",
-        ),
-        Case(
-            PREDICT,
-            "standard input: Parquet, not texts; add --format parquet, or name it .parquet",
-            "Parquet on standard input",
-            stdin=b"PAR1\x15\x04",
-        ),
-        Case(
-            PREDICT,
-            "standard input: the gzip data is cut short or damaged; copy or compress the file again",
-            "gzip data cut short",
-            stdin=b"\x1f\x8b\x08\0\0\0\0\0",
-        ),
-        Case(
-            PREDICT,
-            "standard input:1: not UTF-8: byte 0x80 at position 1 of the line; such bytes are read as U+FFFD; save it as UTF-8…",
+        _stdin("a picture on standard input", b"\x89PNG\r\n\x1a\n\0", ": a PNG picture, not texts; save the texts as CSV in UTF-8"),
+        _stdin("Parquet on standard input", b"PAR1\x15\x04", ": Parquet, not texts; add --format parquet, or name it .parquet"),
+        _stdin("gzip data cut short", GZIP_MARK, ": the gzip data is cut short or damaged; copy or compress the file again"),
+        _stdin(
             "bytes that are no text",
-            0,
-            stdin=bytes(range(128, 254)) + b"\0\n",
+            bytes(range(128, 254)) + b"\0\n",
+            ":1: not UTF-8: byte 0x80 at position 1 of the line; such bytes are read as U+FFFD; save it as UTF-8…",
+            code=0,
             stdout=LABEL,
         ),
         Case(PREDICT, given="a line of 1 MB, cut to `text.sequence_length`", code=0, stdin=b"superb " * 150_000, stdout=LABEL),

@@ -26,7 +26,6 @@ from mha_cli.errors import EXIT_USAGE
 from tests.cli.forks import Forked, numpy_server, tensorflow_server
 
 Mha = Callable[..., "Result"]
-Predict = Callable[..., "Result"]
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "configs"
@@ -153,8 +152,7 @@ def start(args: Sequence[str | Path], cwd: Path, stdin: int = PIPE, stderr: int 
 def answer(process: Forked) -> bytes:
     """The next line that a command answers, while its producer waits."""
     assert select.select([process.stdout], [], [], TIMEOUT)[0], "no answer while the producer waits"
-    line: bytes = process.stdout.readline()
-    return line
+    return process.stdout.readline()
 
 
 def start_training(cwd: Path, *args: str | Path, env: Mapping[str, str] | None = None) -> Forked:
@@ -230,12 +228,10 @@ def read_terminal(descriptor: int) -> bytes:
     return b"".join(chunks)
 
 
-def run_here(
-    *args: str | bytes | Path, cwd: Path, monkeypatch: pytest.MonkeyPatch, stdin: str | bytes = b"", env: Mapping[str, str] | None = None
-) -> Result:
+def run_here(*args: str | bytes | Path, cwd: Path, stdin: str | bytes = b"", env: Mapping[str, str] | None = None) -> Result:
     """Run ``mha ARGS`` in this process: the same code without the start-up of Python and TensorFlow, for all but the first."""
     with (
-        monkeypatch.context() as patch,
+        pytest.MonkeyPatch.context() as patch,
         tempfile.TemporaryFile() as given,
         tempfile.TemporaryFile() as data,
         tempfile.TemporaryFile() as rest,

@@ -5,24 +5,25 @@ import fcntl
 import json
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.checkpoints import small_checkpoint_file
-from tests.cli.command import SCORED_SETTINGS, TINY, TINY_SETTINGS, Mha, Predict, Result, Run, run_here, set_all
+from tests.cli.command import SCORED_SETTINGS, TINY, TINY_SETTINGS, Mha, Result, Run, run_here, set_all
 
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """``mha train`` on the built-in sample, with positions. Not to be written to."""
-    return once(tmp_path_factory, "trained", lambda cwd: here("train", "--config", TINY, *set_all(*TINY_SETTINGS), "--json", cwd=cwd))
+    return once(tmp_path_factory, "trained", lambda cwd: run_here("train", "--config", TINY, *set_all(*TINY_SETTINGS), "--json", cwd=cwd))
 
 
 @pytest.fixture(scope="session")
 def scored(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """``mha train`` with a linear model and bfloat16. Not to be written to."""
-    return once(tmp_path_factory, "scored", lambda cwd: here("train", "--config", TINY, *set_all(*SCORED_SETTINGS), "--json", cwd=cwd))
+    return once(tmp_path_factory, "scored", lambda cwd: run_here("train", "--config", TINY, *set_all(*SCORED_SETTINGS), "--json", cwd=cwd))
 
 
 @pytest.fixture(scope="session")
@@ -32,21 +33,9 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def mha(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mha:
-    """``mha ARGS`` in an empty folder, in this process."""
-    return lambda *args, **options: run_here(*args, cwd=tmp_path, monkeypatch=monkeypatch, **options)
-
-
-@pytest.fixture
-def predict(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Predict:
+def predict(small: Path, mha: Mha) -> Mha:
     """``mha predict -c SMALL ARGS``, in this process."""
-    return lambda *args, **options: run_here("predict", "-c", small, *args, cwd=tmp_path, monkeypatch=monkeypatch, **options)
-
-
-def here(*args: str | Path, cwd: Path) -> Result:
-    """``mha ARGS`` in a folder, in this process."""
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        return run_here(*args, cwd=cwd, monkeypatch=monkeypatch)
+    return partial(mha, "predict", "-c", small)
 
 
 def once(tmp_path_factory: pytest.TempPathFactory, name: str, run: Callable[[Path], Result]) -> Run:

@@ -59,5 +59,4 @@ def data_of(path: Path) -> dict[str, Any]:
     assert found is not None
     assert found[1].isascii()
     assert not set("<>&") & set(found[1])
-    data: dict[str, Any] = json.loads(found[1])
-    return data
+    return json.loads(found[1])

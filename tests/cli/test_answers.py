@@ -85,8 +85,7 @@ def json_answer(prediction: Prediction, choice: Choice | None = None, fields: di
     fields = fields or {}
     line = json_line(choice or Choice(), list(fields), 7, record("a film", *fields.values()), prediction)
     assert line.count(b"\n") == 1
-    found: dict[str, Any] = json.loads(line)
-    return found
+    return json.loads(line)
 
 
 def test_everything_that_is_known() -> None:

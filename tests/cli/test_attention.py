@@ -3,7 +3,6 @@ import html
 import math
 import re
 import xml.etree.ElementTree
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +12,8 @@ from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoin
 from mha_cli.plots.figures import attention_figure
 from mha_cli.runtime.inspection import view_attention
 from tests.checkpoints import small_checkpoint, with_text
-from tests.cli.command import Mha, Result, has_control_characters, run_mha
+from tests.cli.command import Mha, has_control_characters, run_mha
 from tests.cli.pages import HOSTILE, data_of
-
-Attention = Callable[..., Result]
 
 TEXT = "The film was not DREADFUL, it’s superb"
 WORDS = ["The", "film", "was", "not", "DREADFUL", ",", "it’s", "superb"]
@@ -30,7 +27,7 @@ ODD_TEXTS = (
 
 
 @pytest.fixture
-def attention(small: Path, mha: Mha) -> Attention:
+def attention(small: Path, mha: Mha) -> Mha:
     """``mha attention ARGS -c SMALL``."""
     return lambda *args: mha("attention", *args, "-c", small)
 
@@ -59,7 +56,7 @@ def even_heads(*heads: int, num_heads: int = 2) -> Checkpoint:
     return checkpoint
 
 
-def test_a_short_review_is_a_heat_map(attention: Attention, small: Path) -> None:
+def test_a_short_review_is_a_heat_map(attention: Mha, small: Path) -> None:
     result = attention(TEXT, "--head", "1").silent()
     weights = view_attention(read_checkpoint(small), TEXT).of(0, 1)
     heading, legend, numbers, *rows = result.lines
@@ -121,7 +118,7 @@ def test_links_and_a_summary_of_a_long_review(blocks: Path, mha: Mha) -> None:
 
 
 @pytest.mark.parametrize("text", ODD_TEXTS, ids=range(len(ODD_TEXTS)))
-def test_odd_texts_are_shown_harmlessly(text: str, attention: Attention, tmp_path: Path) -> None:
+def test_odd_texts_are_shown_harmlessly(text: str, attention: Mha, tmp_path: Path) -> None:
     result = attention(text, "--png", "odd.png", "--html", "odd.html")
     assert result.code == 0
     told = r"odd\.png: 11 of the 11 words have letters that .*\n" if text.startswith("映画") else ""
@@ -131,7 +128,7 @@ def test_odd_texts_are_shown_harmlessly(text: str, attention: Attention, tmp_pat
     data_of(tmp_path / "odd.html")
 
 
-def test_wide_letters_keep_their_columns(attention: Attention) -> None:
+def test_wide_letters_keep_their_columns(attention: Mha) -> None:
     rows = attention("멋지다 the 🙂").lines[3:]
     assert rows[0].startswith("  0 멋지다* ")
     assert rows[1].startswith("  1 the     ")

@@ -50,11 +50,11 @@ def write(folder: Path, files: Mapping[str, str | bytes]) -> None:
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
-def run_case(case: Case, args: str, cwd: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
+def run_case(case: Case, args: str, cwd: Path) -> Result:
     if not case.shell and args.startswith("batch"):  # it forks, which this process with its many threads does not survive
         return run_mha(*shlex.split(args), cwd=cwd)
     if not case.shell:
-        return run_here(*shlex.split(args), cwd=cwd, monkeypatch=monkeypatch, stdin=case.stdin, env=case.env)
+        return run_here(*shlex.split(args), cwd=cwd, stdin=case.stdin, env=case.env)
     command = ["sh", "-c", case.shell, "sh", *INSTALLED, *shlex.split(args)]
     done = subprocess.run(command, input=case.stdin, capture_output=True, cwd=cwd, env=environment(case.env), timeout=TIMEOUT, check=False)
     return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
@@ -62,7 +62,7 @@ def run_case(case: Case, args: str, cwd: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the devices, limits and words of Linux")
 @pytest.mark.parametrize("case", CASES)
-def test_every_row_of_the_table(case: Case, template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_row_of_the_table(case: Case, template: Path, tmp_path: Path) -> None:
     if case.args.startswith("serve"):
         pytest.importorskip("fastapi")
         pytest.importorskip("uvicorn")
@@ -70,7 +70,7 @@ def test_every_row_of_the_table(case: Case, template: Path, tmp_path: Path, monk
     write(folder, case.files)
     before = tree(folder)
     for args in (case.args, *case.also):
-        result = run_case(case, args, folder, monkeypatch)
+        result = run_case(case, args, folder)
         assert (result.code, fnmatchcase(result.stdout, case.stdout)) == (case.code, True), (args, result)
         if case.message == "works":
             assert result.stderr == ""

@@ -30,13 +30,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def bash(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Complete:
+def bash(folder: Path) -> Complete:
     """What bash is told for a line: bash gives words broken at =, one per line, and the number of the current one."""
 
     def complete(line: str) -> list[str]:
         words = [part for word in line.split(" ") for part in (re.split(r"(=)", word) if word else [""]) if part or not word]
         env = {"_MHA_COMPLETE": "complete_bash", "COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1), BROKEN_OFF: ""}
-        result = run_here(cwd=folder, monkeypatch=monkeypatch, env=env).silent()
+        result = run_here(cwd=folder, env=env).silent()
         return result.stdout.split()
 
     return complete
@@ -97,19 +97,19 @@ def test_every_setting_and_values_that_the_config_takes(bash: Complete) -> None:
 @pytest.mark.parametrize(
     ("line", "answer"), [("mha evaluate runs/i", """_arguments '*: :(("runs/imdb"))'"""), ("mha evaluate models/", "_files")]
 )
-def test_zsh(line: str, answer: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = run_here(cwd=folder, monkeypatch=monkeypatch, env={"_MHA_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": line})
+def test_zsh(line: str, answer: str, folder: Path) -> None:
+    result = run_here(cwd=folder, env={"_MHA_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": line})
     assert (result.code, result.stdout, result.stderr) == (0, f"{answer}\n", "")
 
 
 @pytest.mark.parametrize(
     ("line", "answers"), [("mha train --set model.positions=si", ["model.positions=sinusoidal"]), ("mha evaluate models/", [])]
 )
-def test_fish(line: str, answers: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fish(line: str, answers: list[str], folder: Path) -> None:
     env = {"_MHA_COMPLETE": "complete_fish", "_TYPER_COMPLETE_ARGS": line}
-    asked = run_here(cwd=folder, monkeypatch=monkeypatch, env=env | {"_TYPER_COMPLETE_FISH_ACTION": "is-args"})
+    asked = run_here(cwd=folder, env=env | {"_TYPER_COMPLETE_FISH_ACTION": "is-args"})
     assert (asked.code, asked.stdout, asked.stderr) == (0 if answers else 1, "", "")  # 1 lets fish offer files
-    given = run_here(cwd=folder, monkeypatch=monkeypatch, env=env | {"_TYPER_COMPLETE_FISH_ACTION": "get-args"})
+    given = run_here(cwd=folder, env=env | {"_TYPER_COMPLETE_FISH_ACTION": "get-args"})
     assert (given.code, given.stdout.split(), given.stderr) == (0, answers, "")
 
 

@@ -4,7 +4,6 @@ import math
 import os
 import pty
 import re
-from collections.abc import Callable
 from pathlib import Path
 from subprocess import PIPE
 
@@ -17,16 +16,14 @@ from tests.cli.command import TIMEOUT, Mha, Result, fork, has_control_characters
 from tests.cli.pages import data_of
 from tests.cli.test_attention import TEXT, WORDS, even_heads
 
-Explain = Callable[..., Result]
-
 
 @pytest.fixture
-def explain(small: Path, mha: Mha) -> Explain:
+def explain(small: Path, mha: Mha) -> Mha:
     """``mha explain ARGS -c SMALL``."""
     return lambda *args: mha("explain", *args, "-c", small)
 
 
-def test_the_review_and_a_table_of_its_words(explain: Explain, small: Path) -> None:
+def test_the_review_and_a_table_of_its_words(explain: Mha, small: Path) -> None:
     result = explain(TEXT).silent()
     expected = explain_text(read_checkpoint(small), TEXT)
     heading, review, *table = result.lines
@@ -71,7 +68,7 @@ def test_no_colours_are_named_on_a_terminal_without_them(small: Path, tmp_path: 
     assert "\x1b" not in review
 
 
-def test_unknown_words_are_marked_and_the_mark_explained(explain: Explain, tmp_path: Path) -> None:
+def test_unknown_words_are_marked_and_the_mark_explained(explain: Mha, tmp_path: Path) -> None:
     legend = "* not in the model's vocabulary: it reads all such words as one"
     result = explain("the Zyzzyva was superb", "--html", "why.html")
     assert legend in result.lines
@@ -82,7 +79,7 @@ def test_unknown_words_are_marked_and_the_mark_explained(explain: Explain, tmp_p
     assert (data["unknown"], data["notes"]) == ([False, True, False, False], [legend])
 
 
-def test_attention_close_to_uniform_is_said(explain: Explain, mha: Mha, tmp_path: Path) -> None:
+def test_attention_close_to_uniform_is_said(explain: Mha, mha: Mha, tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "uniform.keras", even_heads(0, 1))
     result = mha("explain", TEXT, "-c", "uniform.keras", "--html", "why.html")
     assert result.lines[-2] == "all words are looked at about equally: entropy 2.079 of at most 2.079 nats"
@@ -90,7 +87,7 @@ def test_attention_close_to_uniform_is_said(explain: Explain, mha: Mha, tmp_path
     assert "about equally" not in explain("the was superb").stdout
 
 
-def test_json_and_the_page_have_everything(explain: Explain, small: Path, tmp_path: Path) -> None:
+def test_json_and_the_page_have_everything(explain: Mha, small: Path, tmp_path: Path) -> None:
     result, expected = explain(TEXT, "--json", "--html", "why.html"), explain_text(read_checkpoint(small), TEXT)
     assert (result.code, result.stderr) == (0, "")
     label, probability = expected.prediction.label, expected.prediction.probability
@@ -114,7 +111,7 @@ def test_json_and_the_page_have_everything(explain: Explain, small: Path, tmp_pa
     assert 'Jain and Wallace 2019, "Attention is not Explanation"' in page
 
 
-def test_gradients_beside_it(explain: Explain, small: Path, tmp_path: Path) -> None:
+def test_gradients_beside_it(explain: Mha, small: Path, tmp_path: Path) -> None:
     from mha_cli.analysis.inside.attribution import integrated_gradients
 
     result, prediction = explain(TEXT, "--gradients", "--html", "why.html"), explain_text(read_checkpoint(small), TEXT).prediction
@@ -147,8 +144,7 @@ TABLE = 'id,review\n1,dreadful\n2,"The film\nwas superb"\n'
 
 def words_of(result: Result) -> list[str]:
     assert (result.code, result.stderr) == (0, "")
-    words: list[str] = result.json["words"]
-    return words
+    return result.json["words"]
 
 
 @pytest.mark.parametrize(

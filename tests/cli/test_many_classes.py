@@ -23,9 +23,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def mha(folder: Path, monkeypatch: pytest.MonkeyPatch, untraced: None) -> Mha:
+def mha(folder: Path, untraced: None) -> Mha:
     """``mha ARGS`` in that folder."""
-    return lambda *args: run_here(*args, cwd=folder, monkeypatch=monkeypatch, env={"COLUMNS": "80"})
+    return lambda *args: run_here(*args, cwd=folder, env={"COLUMNS": "80"})
 
 
 def test_the_worst_classes_and_the_most_frequent_confusions(mha: Mha) -> None:

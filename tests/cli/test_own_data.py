@@ -29,19 +29,13 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     (cwd / "my" / "complaints.csv").write_text("body,kind\n" + ROWS)
     with pytest.MonkeyPatch.context() as monkeypatch:
         in_numpy(monkeypatch.setattr)
-        return cwd, run_here("train", "--config", "sample", *set_all(*SMALL, *OWN), cwd=cwd, monkeypatch=monkeypatch)
+        return cwd, run_here("train", "--config", "sample", *set_all(*SMALL, *OWN), cwd=cwd)
 
 
 @pytest.fixture
 def cwd(trained: tuple[Path, Result], tmp_path: Path) -> Path:
     """A copy of the folder of the training."""
     return Path(shutil.copytree(trained[0], tmp_path / "copy"))
-
-
-@pytest.fixture
-def mha(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> Mha:
-    """``mha ARGS`` in that copy."""
-    return lambda *args: run_here(*args, cwd=cwd, monkeypatch=monkeypatch)
 
 
 def test_weights_of_texts(mha: Mha, cwd: Path) -> None:
@@ -134,16 +128,14 @@ def one_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as monkeypatch:
         in_numpy(monkeypatch.setattr)
         for command in (("init", "messages.csv"), ("train", "--config", "messages.yaml", *set_all(*SMALL, "linear.max_ngram=1"))):
-            result = run_here(*command, cwd=cwd, monkeypatch=monkeypatch).well()
+            result = run_here(*command, cwd=cwd).well()
         assert result.lines[-1] == "next: mha evaluate runs/messages"
     return cwd
 
 
 @pytest.mark.parametrize("arguments", [(), ("--find-threshold", "precision=0.9")])
 def test_one_file_is_scored_on_texts_that_no_training_saw(arguments: tuple[str, ...], one_file: Path) -> None:
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        scored = run_here("evaluate", "runs/messages", *arguments, "--json", cwd=one_file, monkeypatch=monkeypatch)
-    assert scored.code == 0, scored.stderr
+    scored = run_here("evaluate", "runs/messages", *arguments, "--json", cwd=one_file).well()
     found = scored.json
     assert (found["split"], [row["num_texts"] for row in found["classes"]]) == ("test", [50, 50])
     metrics = json.loads((one_file / "runs/messages/metrics.json").read_text())
@@ -166,8 +158,8 @@ def test_a_class_that_is_never_answered_is_named(tmp_path: Path, monkeypatch: py
         "data.train=lamps.csv",
         "data.validation_share=0.2",
     )
-    trained = run_here("train", "--config", "sample", *set_all(*settings), "--output", "run", cwd=tmp_path, monkeypatch=monkeypatch)
+    trained = run_here("train", "--config", "sample", *set_all(*settings), "--output", "run", cwd=tmp_path)
     named = "classes that are never the answer: unsure ({}); training.class_weights=balanced gives rare classes more weight"
     assert f"validation part: {named.format('5 texts')}" in trained.stderr.splitlines()
-    evaluated = run_here("evaluate", "run", "--data", "lamps.csv", cwd=tmp_path, monkeypatch=monkeypatch)
+    evaluated = run_here("evaluate", "run", "--data", "lamps.csv", cwd=tmp_path)
     assert f"lamps.csv, split test: {named.format('25 texts')}" in evaluated.stderr.splitlines()

@@ -45,8 +45,7 @@ def shown(browser: Browser, small: Path, mha: Mha, tmp_path: Path) -> Shown:
 
 
 def shades(page: Page) -> list[float]:
-    found: list[float] = page.eval_on_selector_all(".word", "all => all.map(one => +one.style.getPropertyValue('--shade'))")
-    return found
+    return page.eval_on_selector_all(".word", "all => all.map(one => +one.style.getPropertyValue('--shade'))")
 
 
 def press(page: Page, *keys: str, at: int) -> set[int]:

@@ -9,7 +9,7 @@ import pytest
 
 from mha_cli.checkpoint.file import write_checkpoint
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
-from tests.cli.command import Mha, Predict, Result, has_control_characters, nearly, run_on_terminal
+from tests.cli.command import Mha, Result, has_control_characters, nearly, run_on_terminal
 
 TEXTS = ("the film was superb", "dreadful, dreadful", "not a film", "a superb film, not a dreadful one .")
 
@@ -38,7 +38,7 @@ ODD_TEXTS = (
         (["--", *TEXTS], "something else\n"),
     ],
 )
-def test_a_text_gets_the_same_answer_on_every_way_in(arguments: list[str], stdin: str, predict: Predict, tmp_path: Path) -> None:
+def test_a_text_gets_the_same_answer_on_every_way_in(arguments: list[str], stdin: str, predict: Mha, tmp_path: Path) -> None:
     lines = "".join(f"{text}\n" for text in TEXTS)
     (tmp_path / "reviews.txt").write_text(lines)
     result = predict("--json", *arguments, stdin=lines if stdin == "LINES" else stdin).silent()

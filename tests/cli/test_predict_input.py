@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Predict, answer, start
+from tests.cli.command import Mha, answer, start
 
 
 def said(stdout: str) -> list[tuple[str, int, int]]:
@@ -14,7 +14,7 @@ def said(stdout: str) -> list[tuple[str, int, int]]:
     return [(found["label"], found["tokens"], found["unknown"]) for found in map(json.loads, stdout.splitlines())]
 
 
-def test_several_inputs_and_standard_input_among_them(predict: Predict, tmp_path: Path) -> None:
+def test_several_inputs_and_standard_input_among_them(predict: Mha, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text\nthe film\n")
     (tmp_path / "b").write_text("text\n")
     result = predict("--json", "-i", "b", "-i", "-", "--input", "a.csv", "-i", "b", stdin="a superb film")
@@ -22,7 +22,7 @@ def test_several_inputs_and_standard_input_among_them(predict: Predict, tmp_path
     assert [tokens for _, tokens, _ in said(result.stdout)] == [1, 3, 2, 1]
 
 
-def test_a_remark_where_most_words_are_unknown(predict: Predict) -> None:
+def test_a_remark_where_most_words_are_unknown(predict: Mha) -> None:
     foreign = "der Film war superb\n"  # two of four words
     assert predict(stdin=foreign * 99).stderr == ""
     result = predict(stdin=foreign * 99 + "dreadful\nlangweilig nicht\n")
@@ -32,7 +32,7 @@ def test_a_remark_where_most_words_are_unknown(predict: Predict) -> None:
     assert predict(stdin="скучно, . , . ,\n" * 100).stderr == result.stderr.replace("50%", "100%")  # known marks are no words
 
 
-def test_rows_are_not_lost_to_an_open_quote(predict: Predict) -> None:
+def test_rows_are_not_lost_to_an_open_quote(predict: Mha) -> None:
     rows = [("bad", '"dull lamp'), ("good", "nice one"), ("bad", "late"), ("good", 'it was 5"'), ("bad", "cold"), ("good", "warm")]
     data = {cut: "".join(f"{label}{cut}{text}\n" for label, text in [("label", "text"), *rows]).encode() for cut in "\t,"}
     result = predict("--format", "tsv", stdin=data["\t"])
@@ -45,7 +45,7 @@ def test_rows_are_not_lost_to_an_open_quote(predict: Predict) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["windows-1252", "utf-16"])
-def test_other_encodings(encoding: str, predict: Predict) -> None:
+def test_other_encodings(encoding: str, predict: Mha) -> None:
     given = [] if encoding == "utf-16" else ["--encoding", encoding]  # whose byte-order mark is enough
     result = predict("--json", *given, stdin="the café film\nsuperb\n".encode(encoding))
     assert (said(result.stdout), result.stderr) == (said(predict("--json", "the café film", "superb").stdout), "")
@@ -62,7 +62,7 @@ def test_a_slow_producer_is_answered_at_once(small: Path, tmp_path: Path) -> Non
         assert [line.count(b"\t") for line in process.stdout.readlines()] == [2]
 
 
-def test_colours_are_for_terminals_alone(predict: Predict) -> None:
+def test_colours_are_for_terminals_alone(predict: Mha) -> None:
     plain = predict("the film", "xyzzy")
     for env in ({"FORCE_COLOR": "1"}, {"CLICOLOR_FORCE": "1"}, {"NO_COLOR": "1"}, {"TERM": "dumb"}):
         assert predict("the film", "xyzzy", env=env) == plain

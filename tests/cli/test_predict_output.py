@@ -23,7 +23,7 @@ from pyarrow import parquet
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.runtime.classifier import Classifier
 from tests.checkpoints import small_checkpoint, small_checkpoint_file, with_text
-from tests.cli.command import TIMEOUT, Predict, Result, answer, children_of, fork, read_terminal, refusal, start
+from tests.cli.command import TIMEOUT, Mha, Result, answer, children_of, fork, read_terminal, refusal, start
 from tests.cli.forks import Forked
 
 TEXTS = ("not a film", "dreadful, dreadful", "a superb film, not a dreadful one .", "", "dreadful film was not")
@@ -47,7 +47,7 @@ def labels(small: Path) -> list[str]:
 # Some of it
 
 
-def test_only_one_class_gives_the_lines_as_they_came(predict: Predict, labels: list[str], tmp_path: Path) -> None:
+def test_only_one_class_gives_the_lines_as_they_came(predict: Mha, labels: list[str], tmp_path: Path) -> None:
     ends = (b"\r\n", b"\n", b" \xff\x00\x1b[1m\n", b"\n", b"")
     lines = [text.encode() + end for text, end in zip(TEXTS, ends, strict=True)]
     (tmp_path / "reviews").write_bytes(b"".join(lines))
@@ -58,7 +58,7 @@ def test_only_one_class_gives_the_lines_as_they_came(predict: Predict, labels: l
         assert (tmp_path / name).read_bytes() == b"".join(kept)
 
 
-def test_only_in_json(predict: Predict, labels: list[str]) -> None:
+def test_only_in_json(predict: Mha, labels: list[str]) -> None:
     found = [json.loads(line) for line in predict("--json", "--only", "pos", stdin=LINES).lines]
     assert [one["id"] for one in found] == [number for number, label in enumerate(labels, start=1) if label == "pos"]
     assert {one["label"] for one in found} == {"pos"}
@@ -72,12 +72,12 @@ def test_quiet_ends_at_the_first_match(small: Path, labels: list[str], tmp_path:
 
 
 @pytest.mark.parametrize("quiet", [["--quiet"], []])
-def test_no_match_is_exit_code_1(quiet: list[str], predict: Predict, labels: list[str]) -> None:
+def test_no_match_is_exit_code_1(quiet: list[str], predict: Mha, labels: list[str]) -> None:
     others = [text for text, label in zip(TEXTS, labels, strict=True) if label == "neg"]
     assert predict("--only", "pos", *quiet, *others) == Result(1, "", "")
 
 
-def test_thresholds_of_the_checkpoint(predict: Predict, small: Path, tmp_path: Path) -> None:
+def test_thresholds_of_the_checkpoint(predict: Mha, small: Path, tmp_path: Path) -> None:
     found = [json.loads(line) for line in predict("--json", *TEXTS).lines]
     least = min(one["probability"] for one in found if one["label"] == "neg")
     write_checkpoint(tmp_path / "own.keras", replace(read_checkpoint(small), thresholds={"neg": least + 1e-5}))
@@ -99,7 +99,7 @@ HEADER = ["label", "probability", "flags", "note", "input_label"]
 
 
 @pytest.mark.parametrize("name", ["labels.CSV.gz", "labels.parquet"])
-def test_a_table_has_a_header_and_can_be_read_back(name: str, predict: Predict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_has_a_header_and_can_be_read_back(name: str, predict: Mha, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mha_cli.cli.answers.GROUP_ROWS", 3)
     records = [json.dumps({"text": "the film", "note": note, "label": "gold"}) for note in ODD]
     (tmp_path / "notes.jsonl").write_text("\n".join(records))
@@ -123,7 +123,7 @@ def test_a_table_has_a_header_and_can_be_read_back(name: str, predict: Predict, 
     ("name", "options", "as_json"),
     [("labels.NDJSON", [], True), ("labels.json.gz", [], True), ("labels", ["--json"], True), ("labels.tsv.gz", [], False)],
 )
-def test_any_other_name_gets_what_stdout_would(name: str, options: list[str], as_json: bool, predict: Predict, tmp_path: Path) -> None:
+def test_any_other_name_gets_what_stdout_would(name: str, options: list[str], as_json: bool, predict: Mha, tmp_path: Path) -> None:
     expected = predict("-k", "all", *["--json"] * as_json, *TEXTS)
     assert predict("-o", name, "-k", "all", *options, *TEXTS) == Result(0, "", "")
     content = (tmp_path / name).read_bytes()
@@ -144,7 +144,7 @@ ALL_INPUTS: dict[str, tuple[bytes, list[str], list[list[str]]]] = {
 
 
 @pytest.mark.parametrize("name", ALL_INPUTS)
-def test_all_columns_of_the_input(name: str, predict: Predict, tmp_path: Path) -> None:
+def test_all_columns_of_the_input(name: str, predict: Mha, tmp_path: Path) -> None:
     content, names, rows = ALL_INPUTS[name]
     (tmp_path / name).write_bytes(content)
     assert predict("-i", name, "--field", "*", "-o", "labels.csv") == Result(0, "", "")
@@ -155,7 +155,7 @@ def test_all_columns_of_the_input(name: str, predict: Predict, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("name", "options", "names"), [("x.csv", ["--text-column", "2"], ["1", "2"]), ("x.parquet", [], ["n", "text"])])
-def test_all_columns_beside_one_by_name(name: str, options: list[str], names: list[str], predict: Predict, tmp_path: Path) -> None:
+def test_all_columns_beside_one_by_name(name: str, options: list[str], names: list[str], predict: Mha, tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("1,the film\n")
     parquet.write_table(pyarrow.table({"n": [1], "text": ["the film"]}), tmp_path / "x.parquet")
     (line,) = predict("-i", name, *options, "--field", "*", "--json").lines
@@ -165,7 +165,7 @@ def test_all_columns_beside_one_by_name(name: str, options: list[str], names: li
     assert list(row.items())[3:] == [(names[1], "the film"), (names[0], "1")]
 
 
-def test_all_columns_are_those_of_the_first_record(predict: Predict, tmp_path: Path) -> None:
+def test_all_columns_are_those_of_the_first_record(predict: Mha, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id,text\n1,a\n")
     (tmp_path / "b.csv").write_text("text,id\nb,2\n")
     assert [line.split("\t")[3:] for line in predict("-i", "a.csv", "-i", "b.csv", "--field", "*").lines] == [["1", "a"], ["2", "b"]]
@@ -178,7 +178,7 @@ def test_all_columns_are_those_of_the_first_record(predict: Predict, tmp_path: P
     assert said.startswith('standard input:1: the column "note" occurs 2 times')
 
 
-def test_no_texts_are_a_table_all_the_same(predict: Predict, tmp_path: Path) -> None:
+def test_no_texts_are_a_table_all_the_same(predict: Mha, tmp_path: Path) -> None:
     for name in ("none.csv", "none.parquet"):
         assert predict("-o", name, "--field", "text", stdin="") == Result(0, "", "")
     assert (tmp_path / "none.csv").read_text() == "label,probability,flags,text\n"
@@ -188,7 +188,7 @@ def test_no_texts_are_a_table_all_the_same(predict: Predict, tmp_path: Path) -> 
 # A file
 
 
-def test_an_input_may_be_the_output(predict: Predict, tmp_path: Path) -> None:
+def test_an_input_may_be_the_output(predict: Mha, tmp_path: Path) -> None:
     (tmp_path / "reviews").write_text(LINES)
     expected = predict("-i", "reviews").stdout
     assert predict("-i", "reviews", "-o", "reviews") == Result(0, "", "")

@@ -53,15 +53,12 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """``mha train --config text`` on a table with the separator, and the folder that it ran in. Not to be written to."""
     cwd = tmp_path_factory.mktemp("several")
     write_table(cwd / "visits.csv", ((text, "|".join(labels)) for text, labels in rows(240)), "text,labels")
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        args = ("train", "--config", "text", *set_all("data.train=visits.csv", *SETTINGS))
-        return Run(cwd, run_here(*args, cwd=cwd, monkeypatch=monkeypatch))
+    return Run(cwd, run_here("train", "--config", "text", *set_all("data.train=visits.csv", *SETTINGS), cwd=cwd))
 
 
 @pytest.fixture
-def mha(trained: Run, monkeypatch: pytest.MonkeyPatch) -> Mha:
-    """``mha ARGS`` in that folder."""
-    return lambda *args, **options: run_here(*args, cwd=trained.cwd, monkeypatch=monkeypatch, **options)
+def cwd(trained: Run) -> Path:
+    return trained.cwd
 
 
 def lines_of(result: Result) -> list[Any]:
@@ -279,11 +276,11 @@ def test_a_model_of_one_class_refuses_lists(mha: Mha, small: Path, trained: Run)
     assert line in refusal(mha("evaluate", small, "--data", "lists.jsonl"))
 
 
-def test_a_run_takes_in_a_further_label(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_takes_in_a_further_label(trained: Run, tmp_path: Path) -> None:
     more = [(f"{text} loud", [*labels, "noise"]) if row % 3 else (text, labels) for row, (text, labels) in enumerate(rows(90, seed=1))]
     write_table(tmp_path / "more.csv", ((text, "|".join(labels)) for text, labels in more), "text,labels")
     args = ("train", "--from", "runs/visits", "--set", f"data.train={tmp_path / 'more.csv'}", "--output", tmp_path / "run")
-    assert run_here(*args, cwd=trained.cwd, monkeypatch=monkeypatch).code == 0
+    assert run_here(*args, cwd=trained.cwd).code == 0
     model = mha_cli.load(tmp_path / "run")
     assert model.classes == (*WORDS, "noise")
     assert {*model.predict([f"{ROW} and loud"])[0].labels} == {"food", "price", "noise"}

@@ -12,9 +12,9 @@ from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.config.loading import load_config
 from mha_cli.data.preparation import prepare
 from mha_cli.data.training_on import config_to_train_on
-from mha_cli.errors import EXIT_USAGE, MhaError
+from mha_cli.errors import MhaError
 from mha_cli.system.callbacks import Callbacks
-from tests.cli.command import TRACED_SOON, Mha, Result, Run, refusal, run_here, set_all
+from tests.cli.command import TRACED_SOON, Result, Run, refusal, run_here, set_all
 from tests.tables import write_table
 from tests.training.interruptions import assert_same_run, interrupt, train
 
@@ -35,15 +35,13 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """``mha train --config text`` on texts of three classes. Not to be written to."""
     cwd = tmp_path_factory.mktemp("visits")
     write_table(cwd / "visits.csv", rows("food price staff", 240, seed=0))
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        args = ("train", "--config", "text", *set_all("data.train=visits.csv", *SETTINGS))
-        return Run(cwd, run_here(*args, cwd=cwd, monkeypatch=monkeypatch))
+    return Run(cwd, run_here("train", "--config", "text", *set_all("data.train=visits.csv", *SETTINGS), cwd=cwd))
 
 
-def train_on(trained: Run, output: Path, monkeypatch: pytest.MonkeyPatch, *settings: str) -> Result:
+def train_on(trained: Run, output: Path, *settings: str) -> Result:
     """``mha train --from`` the run."""
     args = ("train", "--from", RUN, *set_all(*settings), "--output", output, "--json")
-    return run_here(*args, cwd=trained.cwd, monkeypatch=monkeypatch)
+    return run_here(*args, cwd=trained.cwd)
 
 
 def answers(run: Path, texts: list[tuple[str, str]]) -> float:
@@ -56,7 +54,7 @@ def test_more_texts_and_a_new_class_come_after_the_old_ones(trained: Run, tmp_pa
     assert trained.result.code == 0, trained.result.stderr
     more, run = tmp_path / "more.csv", tmp_path / "run"
     write_table(more, [*rows("food price noise", 120, seed=1), ("a dessert menu", "food")])
-    result = train_on(trained, run, monkeypatch, f"data.train={more}").well()
+    result = train_on(trained, run, f"data.train={more}").well()
     before, after = (read_checkpoint(folder / "checkpoint.keras") for folder in (trained.cwd / RUN, run))
     assert after.class_names == (*before.class_names, "noise")
     assert after.vocabulary.tokens[: len(before.vocabulary)] == before.vocabulary.tokens
@@ -68,7 +66,7 @@ def test_more_texts_and_a_new_class_come_after_the_old_ones(trained: Run, tmp_pa
     config = load_config(run / "config.yaml")
     assert (config.data.train, config.data.more, config.training.base) == ("visits.csv", [str(more)], RUN)
     pruning = ("heads", run, "--prune", "1", "--retrain", "1", "--data", more, "--output", tmp_path / "pruned.keras")
-    run_here(*pruning, cwd=trained.cwd, monkeypatch=monkeypatch).well()
+    run_here(*pruning, cwd=trained.cwd).well()
     assert read_checkpoint(tmp_path / "pruned.keras").class_names == after.class_names
 
 
@@ -77,7 +75,7 @@ def test_without_its_texts_a_run_keeps_what_it_can(trained: Run, tmp_path: Path,
     write_table(more, rows("food noise", 120, seed=1))
     (trained.cwd / "visits.csv").rename(trained.cwd / "away.csv")
     try:
-        result = train_on(trained, run, monkeypatch, f"data.train={more}")
+        result = train_on(trained, run, f"data.train={more}")
     finally:
         (trained.cwd / "away.csv").rename(trained.cwd / "visits.csv")
     assert result.code == 0, result.stderr
@@ -90,7 +88,7 @@ def test_without_its_texts_a_run_keeps_what_it_can(trained: Run, tmp_path: Path,
 def test_the_later_label_of_a_text_counts(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corrected = [(text, "price") for text, label in rows("food price staff", 240, seed=0) if label == "food"][:40]
     write_table(tmp_path / "corrections.csv", corrected)
-    result = train_on(trained, tmp_path / "run", monkeypatch, f"data.train={tmp_path / 'corrections.csv'}", "training.epochs=1").well()
+    result = train_on(trained, tmp_path / "run", f"data.train={tmp_path / 'corrections.csv'}", "training.epochs=1").well()
     assert "40 texts with another label than before" in result.stderr
     monkeypatch.chdir(trained.cwd)
     data = prepare(load_config(tmp_path / "run/config.yaml"))
@@ -116,21 +114,9 @@ def test_texts_that_were_added_to_a_file_of_the_base(trained: Run, tmp_path: Pat
 def test_other_shapes_and_other_held_out_texts_are_refused(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     anew = "or train anew on all texts: the command of the base's training with --set data.more=[FILE]"
     for setting, there in (("model.embed_dim=16", "8"), ("seed=1", "0"), ("data.test_share=0.2", "null")):
-        shown = refusal(train_on(trained, tmp_path / "run", monkeypatch, setting))
+        shown = refusal(train_on(trained, tmp_path / "run", setting))
         assert shown == f"{setting}: the base has {there}; take {setting.partition('=')[0]}={there}, {anew}"
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (("--config", "text", "--from", "x"), "mha train takes either --config or --from, not both; leave one of them out"),
-        (("--from", "x"), "--from x: no run with config.yaml and checkpoint.keras; give a folder that mha train has written"),
-    ],
-)
-def test_what_to_start_from_is_said_once(args: tuple[str, ...], message: str, mha: Mha) -> None:
-    result = mha("train", *args)
-    assert (result.code, refusal(result)) == (EXIT_USAGE, message)
 
 
 def test_an_interrupted_run_goes_on(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from mha_cli.cli.output import save_picture
 from mha_cli.config.loading import load_config
 from mha_cli.plots.figures import search_figure
 from tests.cli.command import TIMEOUT, TINY, TRACED_SOON, Run, fork, refusal, run_here, run_mha, set_all, tree, wait_for_line
-from tests.cli.conftest import here, once
+from tests.cli.conftest import once
 from tests.training.numpy_trainer import NumpyTrainer, in_numpy
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Run:
     with pytest.MonkeyPatch.context() as patch:
         in_numpy(patch.setattr)
         patch.setattr("mha_cli.tuning.search.Trainer", NumpyTrainer)
-        return once(tmp_path_factory, "tuned", lambda cwd: here(*TUNE, "2", cwd=cwd))
+        return once(tmp_path_factory, "tuned", lambda cwd: run_here(*TUNE, "2", cwd=cwd))
 
 
 def test_two_trials_and_a_training(tuned: Run) -> None:
@@ -60,10 +60,10 @@ def test_two_trials_and_a_training(tuned: Run) -> None:
     assert best.training.learning_rate == summary["best"]["settings"]["training.learning_rate"]
 
 
-def test_a_finished_search_is_refused_before_the_texts_are_read(tuned: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    trained_on = refusal(run_here(*TUNE, "2", "--set", "training.base=run", cwd=tuned.cwd, monkeypatch=monkeypatch))
+def test_a_finished_search_is_refused_before_the_texts_are_read(tuned: Run) -> None:
+    trained_on = refusal(run_here(*TUNE, "2", "--set", "training.base=run", cwd=tuned.cwd))
     assert trained_on.startswith("training.base fixes the settings that `mha tune` tries; take training.base=null")
-    said = refusal(run_here(*TUNE, "2", cwd=tuned.cwd, monkeypatch=monkeypatch))
+    said = refusal(run_here(*TUNE, "2", cwd=tuned.cwd))
     assert said == "--output run: its search is finished, with 2 trials; give more --minutes or --trials, or another folder"
 
 

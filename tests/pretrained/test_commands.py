@@ -24,17 +24,7 @@ from tests.cli.command import Mha, Result, refusal, run_here, set_all, step_by_s
 from tests.pretrained.tiny import tiny_folder
 
 ROWS = "".join(f"the film {number} was dreadful,bad\nthe film {number} was superb,good\n" for number in range(40))
-TRAIN = (
-    "train",
-    "--config",
-    "pretrained",
-    "--set",
-    "data.train=texts.csv",
-    "--set",
-    "model.pretrained=encoder",
-    "--set",
-    "training.epochs=2",
-)
+TRAIN = ("train", "--config", "pretrained", *set_all("data.train=texts.csv", "model.pretrained=encoder", "training.epochs=2"))
 
 
 @pytest.fixture(scope="module")
@@ -43,18 +33,16 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cwd = tmp_path_factory.mktemp("pretrained")
     (cwd / "texts.csv").write_text("text,label\n" + ROWS)
     tiny_folder(cwd / "encoder", "bert")
-    with pytest.MonkeyPatch.context() as monkeypatch, step_by_step():
+    with step_by_step():
         for output, blocks in (("frozen", "0"), ("tuned", "1")):
-            result = run_here(*TRAIN, "--set", f"training.trainable_blocks={blocks}", "--output", output, cwd=cwd, monkeypatch=monkeypatch)
-            assert result.code == 0, result.stderr
+            run_here(*TRAIN, "--set", f"training.trainable_blocks={blocks}", "--output", output, cwd=cwd).well()
     return cwd
 
 
 @pytest.fixture
-def mha(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mha:
-    """``mha ARGS`` in a copy of that folder, without the encoder: a checkpoint needs none."""
-    cwd = shutil.copytree(trained, tmp_path / "copy", ignore=shutil.ignore_patterns("encoder"))
-    return lambda *args, **options: run_here(*args, cwd=cwd, monkeypatch=monkeypatch, **options)
+def cwd(trained: Path, tmp_path: Path) -> Path:
+    """A copy of that folder, without the encoder: a checkpoint needs none."""
+    return shutil.copytree(trained, tmp_path / "copy", ignore=shutil.ignore_patterns("encoder"))
 
 
 def test_a_frozen_encoder_keeps_its_weights_and_a_tuned_one_changes_the_last_block_only(trained: Path) -> None:
@@ -93,13 +81,12 @@ def test_an_encoder_of_few_texts_starts_from_the_regression_and_learns_from_the_
 
 
 def test_a_frozen_encoder_takes_in_a_new_class_and_a_tuned_one_that_knows_its_held_out_texts_is_refused(
-    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trained: Path, tmp_path: Path
 ) -> None:
     (more := tmp_path / "more.csv").write_text("text,label\n" + ROWS.replace(",bad", ",poor"))  # no text is bad any more
 
     def train_on(run: str) -> Result:
-        args = ("train", "--from", run, "--set", f"data.train={more}", "--output", tmp_path / run)
-        return run_here(*args, cwd=trained, monkeypatch=monkeypatch)
+        return run_here("train", "--from", run, "--set", f"data.train={more}", "--output", tmp_path / run, cwd=trained)
 
     assert train_on("frozen").code == 0
     model = mha_cli.load(tmp_path / "frozen")
@@ -152,12 +139,11 @@ def test_features_are_computed_once(trained: Path, tmp_path: Path, monkeypatch: 
     cwd, run = shutil.copytree(trained, tmp_path / "copy"), tmp_path / "copy" / "stopped"
     with monkeypatch.context() as patch:
         patch.setattr(FrozenEncoder, "_fit", Mock(side_effect=KeyboardInterrupt))
-        assert run_here(*TRAIN, "--set", "training.trainable_blocks=0", "--output", "stopped", cwd=cwd, monkeypatch=patch).code == 130
+        assert run_here(*TRAIN, "--set", "training.trainable_blocks=0", "--output", "stopped", cwd=cwd).code == 130
     features = run / "last" / "features.f32"
     features.write_bytes(features.read_bytes()[:-100])
     monkeypatch.setattr("mha_cli.training.computed_once.CHUNK", 8)
-    result = run_here("train", "--config", "stopped/config.yaml", "--output", "stopped", "--resume", cwd=cwd, monkeypatch=monkeypatch)
-    assert result.code == 0, result.stderr
+    result = run_here("train", "--config", "stopped/config.yaml", "--output", "stopped", "--resume", cwd=cwd).well()
     assert "features of 80 of 80 texts" in result.stderr
     assert "features of 72 of 80 texts" not in result.stderr
     before = read_checkpoint(cwd / "frozen" / "checkpoint.keras").weights
@@ -180,22 +166,17 @@ def test_the_time_decides_whether_the_encoder_is_trained(trained: Path, tmp_path
     cwd = shutil.copytree(trained, tmp_path / "copy")
     for most_seconds, blocks in ((1e9, "all"), (0, 0)):
         monkeypatch.setattr("mha_cli.training.trainable_blocks.MOST_SECONDS", most_seconds)
-        result = run_here(*TRAIN, "--set", "training.epochs=1", "--output", str(blocks), cwd=cwd, monkeypatch=monkeypatch)
+        result = run_here(*TRAIN, "--set", "training.epochs=1", "--output", str(blocks), cwd=cwd)
         assert re.search(rf"about .+ fine-tuned, .+ frozen: training.trainable_blocks={blocks} ", result.stderr)
         assert load_config(cwd / str(blocks) / "config.yaml").training.trainable_blocks == blocks
 
 
 @pytest.mark.usefixtures("untraced")
-def test_the_recipe_for_reviews_reads_ngram_embeddings_beside_the_encoder(
-    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_recipe_for_reviews_reads_ngram_embeddings_beside_the_encoder(trained: Path, tmp_path: Path) -> None:
     cwd = shutil.copytree(trained, tmp_path / "copy")
     texts = "data.source=files", "data.train=texts.csv", "data.unlabelled=texts.csv", "data.validation=random"
     small = "model.pretrained=encoder", "linear.buckets=4096", "training.epochs=1"
-    result = run_here(
-        "train", "--config", "imdb-pretrained", *set_all(*texts, *small), "--output", "reviews", cwd=cwd, monkeypatch=monkeypatch
-    )
-    assert result.code == 0, result.stderr
+    result = run_here("train", "--config", "imdb-pretrained", *set_all(*texts, *small), "--output", "reviews", cwd=cwd).well()
     assert "learning embeddings of n-grams" in result.stderr
     assert json.loads((cwd / "reviews" / "metrics.json").read_text())["best"]["validation_accuracy"] == 1.0
 
@@ -227,10 +208,10 @@ def test_settings_that_the_folder_decides_are_refused(mha: Mha) -> None:
 
 @pytest.mark.usefixtures("untraced")
 @pytest.mark.filterwarnings("error::FutureWarning")
-def test_frozen_weights_take_several_labels(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frozen_weights_take_several_labels(trained: Path, tmp_path: Path) -> None:
     """Without the warnings of scikit-learn, of which each label would give some."""
     cwd = shutil.copytree(trained, tmp_path / "copy")
     args = ("--set", "training.trainable_blocks=0", "--set", "data.label_separator=|", "--output", "several")
-    run_here(*TRAIN, *args, cwd=cwd, monkeypatch=monkeypatch).well()
+    run_here(*TRAIN, *args, cwd=cwd).well()
     kernel = read_checkpoint(cwd / "several" / "checkpoint.keras").weights["classifier/kernel"]
     assert kernel.shape[1] == 2 and np.abs(kernel).max(axis=0).min() > 0

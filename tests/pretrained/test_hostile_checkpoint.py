@@ -79,11 +79,11 @@ HOSTILE: dict[str, tuple[str, Spoil]] = {  # tokenizers that lie are in test_hos
 
 
 @pytest.mark.parametrize(("message", "spoil"), HOSTILE.values(), ids=HOSTILE.keys())
-def test_is_refused_in_one_line(message: str, spoil: Spoil, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_is_refused_in_one_line(message: str, spoil: Spoil, whole: Path, tmp_path: Path) -> None:
     path = tmp_path / "a.keras"
     path.write_bytes(whole.read_bytes())
     spoil(path)
-    done = run_here("predict", "the film", "-c", "a.keras", cwd=tmp_path, monkeypatch=monkeypatch)
+    done = run_here("predict", "the film", "-c", "a.keras", cwd=tmp_path)
     assert (done.code, done.stdout) == (2, "")
     assert message in done.stderr
     assert done.stderr.startswith("error: a.keras: ")

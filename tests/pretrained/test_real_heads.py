@@ -16,7 +16,7 @@ WRITERS = [f"Who wrote the novel {title} ?,HUM" for title in ("Emma", "Ulysses",
 
 
 @pytest.mark.minilm
-def test_the_commands_of_the_chapter_print_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_of_the_chapter_print_what_it_shows(tmp_path: Path) -> None:
     chapter = (DOCS / "attention.md").read_text("utf-8").partition(HEADING)[2].partition("\n## ")[0]
     (tmp_path / "encoder").symlink_to(os.environ["MHA_MINILM"])
     (tmp_path / "docs" / "figures").mkdir(parents=True)
@@ -24,7 +24,7 @@ def test_the_commands_of_the_chapter_print_what_it_shows(tmp_path: Path, monkeyp
         (tmp_path / name).write_text("\n".join(["text,label", *RIVERS, *WRITERS]))
     printed = {}
     for line in re.findall(r"^(?:\$ )?(mha .*)$", chapter, re.MULTILINE):
-        result = run_here(*shlex.split(line)[1:], cwd=tmp_path, monkeypatch=monkeypatch).well()
+        result = run_here(*shlex.split(line)[1:], cwd=tmp_path).well()
         printed[line] = result.stdout
     (shown,) = (line for line in printed if "--head 2" in line)
     assert fits(printed[shown], text_block("attention.md", shown))

@@ -23,7 +23,7 @@ from mha_cli.model.classifier import build_classifier, start_words_from
 from mha_cli.pretrained.vectors import WordVectors, read_vectors
 from mha_cli.text.encoding import TextPipeline
 from mha_cli.text.vocabulary import Vocabulary
-from tests.cli.command import refusal, run_here
+from tests.cli.command import Mha, refusal
 from tests.errors import error_of
 
 WORDS = ("The", "film", "a film", "café", "superb", "don't-know", "plot", "gorgeous", "ending")
@@ -194,7 +194,7 @@ def test_embeddings_start_from_vectors_of_any_width(width: int) -> None:
     np.testing.assert_array_equal(after, before)
 
 
-def test_a_training_tells_coverage_and_answers_by_words_that_only_the_file_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_tells_coverage_and_answers_by_words_that_only_the_file_has(tmp_path: Path, mha: Mha) -> None:
     rows = [f"{'the film' if number % 2 else 'a plot'} {number} was {word},{label}" for number in range(40)
             for word, label in (("superb", "good"), ("dreadful", "bad"))]  # fmt: skip
     write(tmp_path / "texts.csv", "\n".join(["text,label", *rows]).encode())
@@ -202,9 +202,6 @@ def test_a_training_tells_coverage_and_answers_by_words_that_only_the_file_has(t
     alike = {"superb": good, "gorgeous": good, "dreadful": -good, "awful": -good, "the": 0 * good, "was": 0 * good}
     table = np.stack([*alike.values()]) + 0.05 * rng.normal(size=(6, 17))
     write(tmp_path / "v.vec.gz", gzip.compress(lines(tuple(alike), table, header=True)))
-
-    def mha(*args: str) -> Any:
-        return run_here(*args, cwd=tmp_path, monkeypatch=monkeypatch)
 
     train = ("train", "--config", "text", "--set", "data.train=texts.csv", "--set", "model.vectors=v.vec.gz", "--set", "training.epochs=2")
     result = mha(*train, "--output", "run").well()

@@ -148,8 +148,7 @@ def tiny_tokenizer(family: str) -> Tokenizer:
 
 def entries_of(folder: Path, name: str = "tokenizer.json") -> dict[str, Any]:
     """What a JSON file of the folder holds."""
-    entries: dict[str, Any] = json.loads((folder / name).read_text())
-    return entries
+    return json.loads((folder / name).read_text())
 
 
 def tiny_checkpoint(folder: Path, num_classes: int = 3, **model: Any) -> Checkpoint:

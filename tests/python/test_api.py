@@ -60,7 +60,7 @@ print(answer.label, round(answer.probability, 4))
 def test_load_takes_what_predict_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = small_checkpoint_file(tmp_path / "model.keras")
     texts = ["the film was superb", "", "xyzzy"]
-    shown = run_here("predict", "-c", path, "--json", *texts, cwd=tmp_path, monkeypatch=monkeypatch)
+    shown = run_here("predict", "-c", path, "--json", *texts, cwd=tmp_path)
     monkeypatch.setenv("MHA_CHECKPOINT", str(path))
     for model in (mha.load(path), mha.load(str(path)), mha.load()):
         assert model.classes == ("neg", "pos")
@@ -114,14 +114,12 @@ def test_what_is_no_list_of_labels_is_refused(labels: Any, message: str) -> None
 
 
 @pytest.mark.process
-def test_training_and_figures_are_those_of_the_commands(
-    trained: tuple[mha.Classifier, Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_training_and_figures_are_those_of_the_commands(trained: tuple[mha.Classifier, Path, list[str]], tmp_path: Path) -> None:
     model, folder, lines = trained
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": one.text, "label": one.label}) + "\n" for one in REVIEWS))
     given = [part for name, value in SMALL.items() for part in ("--set", f"{section_of(name)}.{name}={value}")]
     command = ("train", "--config", "text", "--set", "data.train=texts.jsonl", *given, "-o", "run")
-    done = run_here(*command, cwd=tmp_path, monkeypatch=monkeypatch).well()
+    done = run_here(*command, cwd=tmp_path).well()
     theirs, ours = read_checkpoint(tmp_path / "run" / "checkpoint.keras"), read_checkpoint(folder / "checkpoint.keras")
     assert ours.config.model_copy(update={"data": None}) == theirs.config.model_copy(update={"data": None})
     assert ours.weights.keys() == theirs.weights.keys()
@@ -131,7 +129,7 @@ def test_training_and_figures_are_those_of_the_commands(
     assert sum(line.startswith("epoch ") for line in lines) == 2
     assert any(line.startswith("300 texts in 2 classes; ") for line in lines)
 
-    told = run_here("evaluate", folder, "--data", "texts.jsonl", "--json", cwd=tmp_path, monkeypatch=monkeypatch).well()
+    told = run_here("evaluate", folder, "--data", "texts.jsonl", "--json", cwd=tmp_path).well()
     found, shown = mha.evaluate(model, TEXTS, LABELS), told.json
     assert (found.accuracy, found.confusion, found.num_texts) == (shown["accuracy"], shown["confusion"], 300)
     with pytest.raises(mha.MhaError, match=r"^labels\[0\]: the class is 'dull'; the model knows "):
@@ -139,7 +137,7 @@ def test_training_and_figures_are_those_of_the_commands(
 
     message = "error: the texts were given by a Python program, which alone has them; name others, with --data or in the config\n"
     for command in (("evaluate", folder), ("train", "--config", folder / "config.yaml")):
-        done = run_here(*command, cwd=tmp_path, monkeypatch=monkeypatch)
+        done = run_here(*command, cwd=tmp_path)
         assert (done.code, done.stderr) == (2, message)
 
 

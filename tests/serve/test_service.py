@@ -26,7 +26,7 @@ from mha_cli.serve import app
 from mha_cli.serve.server import Limits, server
 from mha_cli.version import __version__
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
-from tests.cli.command import nearly, run_here
+from tests.cli.command import Mha, nearly
 from tests.serve.services import ask, ask_raw, connected, received, service, until
 
 pytestmark = pytest.mark.extras
@@ -69,26 +69,20 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[str]]]:
         go.set()
 
 
-def predicted(checkpoint: Path, *texts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    result = run_here("predict", "--json", "-c", checkpoint, "--", *texts, cwd=tmp_path, monkeypatch=monkeypatch)
-    return [json.loads(line) for line in result.lines]
-
-
-def test_it_answers_what_predict_prints(port: int, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = predicted(checkpoint, *TEXTS, tmp_path=tmp_path, monkeypatch=monkeypatch)
+def test_it_answers_what_predict_prints(port: int, checkpoint: Path, mha: Mha) -> None:
+    expected = [json.loads(line) for line in mha("predict", "--json", "-c", checkpoint, "--", *TEXTS).lines]
     assert ask(port, "/predict", {"texts": TEXTS}) == (200, expected)
     assert ask(port, "/predict", {"texts": []}) == (200, [])
     for text, answer in zip(TEXTS, expected, strict=True):
         assert ask(port, "/predict", {"text": text}) == (200, nearly({**answer, "id": 1}))
 
 
-def test_an_explanation_is_that_of_the_commands(port: int, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_explanation_is_that_of_the_commands(port: int, checkpoint: Path, mha: Mha) -> None:
     status, found = ask(port, "/explain", {"text": TEXTS[0]})
     assert status == 200
     assert found["answer"] == ask(port, "/predict", {"text": TEXTS[0]})[1]
     for command in ("explain", "attention"):
-        shown = run_here(command, "--json", "-c", checkpoint, TEXTS[0], cwd=tmp_path, monkeypatch=monkeypatch)
-        assert found[{"explain": "explanation"}.get(command, command)] == shown.json
+        assert found[{"explain": "explanation"}.get(command, command)] == mha(command, "--json", "-c", checkpoint, TEXTS[0]).json
     assert ask(port, "/explain", {"text": "quux"})[1]["notes"] == ["* not in the model's vocabulary: it reads all such words as one"]
 
 
