@@ -29,11 +29,11 @@ from mha_cli.system.callbacks import Callbacks, EpochRecord
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
 from tests.checkpoints import small_checkpoint
+from tests.cli.command import TINY
 from tests.errors import error_of
+from tests.reviews import encoded
 from tests.training.interruptions import train
 from tests.training.numpy_trainer import in_numpy
-
-TINY = Path(__file__).parents[1] / "cli" / "tiny.yaml"
 
 MODELS: dict[str, tuple[tuple[str, ...], dict[str, Any], list[tuple[int, int]]]] = {
     "one-block": (("neg", "pos"), {"num_heads": 7}, [(0, 1), (0, 2), (0, 5)]),
@@ -51,14 +51,7 @@ MODELS: dict[str, tuple[tuple[str, ...], dict[str, Any], list[tuple[int, int]]]]
 def some_reviews(num_classes: int = 2, count: int = 29) -> EncodedTexts:
     """Reviews of all lengths from 1 to 13, labelled by chance."""
     rng = np.random.default_rng(count)
-    lengths = rng.integers(1, 14, count)
-    token_ids = rng.integers(1, 13, lengths.sum()).astype(np.int32)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    return EncodedTexts(token_ids, offsets, rng.integers(0, num_classes, count).astype(np.int32), 0)
-
-
-def every_row(reviews: EncodedTexts) -> np.ndarray:
-    return reviews.padded(np.arange(len(reviews)))
+    return encoded([rng.integers(1, 13, length) for length in rng.integers(1, 14, count)], rng.integers(0, num_classes, count))
 
 
 def with_linear_output(model: keras.Model) -> keras.Model:
@@ -91,7 +84,7 @@ def test_the_pruned_model_is_the_masked_model(
 ) -> None:
     """The logits of three: heads cut out of the matrices, multiplied by zero, and with zero rows in W^O."""
     checkpoint = small_checkpoint(class_names, **model)
-    token_ids = every_row(some_reviews())
+    token_ids = some_reviews().padded(np.arange(29))
     cut = without_heads(dataclasses.replace(checkpoint, thresholds=dict.fromkeys(class_names, 0.5)), removed)
     pruned = np.array(with_linear_output(to_model(cut))(token_ids))
     masked = masked_forward(with_linear_output(to_model(checkpoint)), [tf.constant(token_ids)], masks_without(checkpoint, removed))
@@ -199,9 +192,7 @@ def validation_loss(checkpoint: Checkpoint) -> float:
 
 
 def with_training(checkpoint: Checkpoint, **training: Any) -> Checkpoint:
-    config = checkpoint.config
-    changed = config.changed(training={"monitor": "loss", **training})
-    return dataclasses.replace(checkpoint, config=changed)
+    return dataclasses.replace(checkpoint, config=checkpoint.config.changed(training={"monitor": "loss", **training}))
 
 
 @pytest.mark.exhaustive
@@ -274,9 +265,7 @@ def test_targets_are_the_mean_over_all_tokens_with_five_different_ones() -> None
     for block in range(2):
         checkpoint.weights[f"encoder_{block}/attention/query_kernel"][:] *= 4  # far from uniform
     encode = Classifier(checkpoint).encoder.encode
-    tokens = [encode(text).tokens for text in texts]
-    offsets = np.cumsum([0, *map(len, tokens)])
-    found = head_targets(checkpoint, EncodedTexts(np.concatenate(tokens), offsets, np.zeros(len(tokens), np.int32), 0))
+    found = head_targets(checkpoint, encoded([encode(text).tokens for text in texts]))
     views = [view_attention(checkpoint, text) for text in texts]
     for block, heads in enumerate((3, 1)):
         for head in range(heads):
@@ -292,5 +281,5 @@ def test_targets_are_the_mean_over_all_tokens_with_five_different_ones() -> None
 
 def test_texts_without_five_tokens_give_zeros() -> None:
     checkpoint = small_checkpoint()
-    (found,) = head_targets(checkpoint, EncodedTexts(np.array([3, 4, 5, 6], np.int32), np.array([0, 4]), np.zeros(1, np.int32), 0))
+    (found,) = head_targets(checkpoint, encoded([[3, 4, 5, 6]]))
     assert not found.any()

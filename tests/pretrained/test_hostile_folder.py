@@ -92,16 +92,11 @@ def entries(name: str, **changes: Any) -> Break:
     return write
 
 
-def config(**changes: Any) -> Break:
-    return entries(CONFIG, **changes)
+config, tokenizer = functools.partial(entries, CONFIG), functools.partial(entries, TOKENIZER)
 
 
 def modules(kind: Any, path: str) -> Break:
     return file("modules.json", json.dumps([{"type": kind, "path": path}]).encode())
-
-
-def tokenizer(**changes: Any) -> Break:
-    return entries(TOKENIZER, **changes)
 
 
 def normalizer(kind: Any, **entries: Any) -> Break:

@@ -29,26 +29,15 @@ SENTENCES = (
     "這部電影 很好。 यह फ़िल्म अच्छी है",
 )
 
-BERT_BLOCK = {
-    "attention.self.query": (WIDTH, WIDTH),
-    "attention.self.key": (WIDTH, WIDTH),
-    "attention.self.value": (WIDTH, WIDTH),
-    "attention.output.dense": (WIDTH, WIDTH),
-    "attention.output.LayerNorm": (WIDTH,),
-    "intermediate.dense": (HIDDEN, WIDTH),
-    "output.dense": (WIDTH, HIDDEN),
-    "output.LayerNorm": (WIDTH,),
-}
-DISTILBERT_BLOCK = {
-    "attention.q_lin": (WIDTH, WIDTH),
-    "attention.k_lin": (WIDTH, WIDTH),
-    "attention.v_lin": (WIDTH, WIDTH),
-    "attention.out_lin": (WIDTH, WIDTH),
-    "sa_layer_norm": (WIDTH,),
-    "ffn.lin1": (HIDDEN, WIDTH),
-    "ffn.lin2": (WIDTH, HIDDEN),
-    "output_layer_norm": (WIDTH,),
-}
+BLOCK_SHAPES = [*[(WIDTH, WIDTH)] * 4, (WIDTH,), (HIDDEN, WIDTH), (WIDTH, HIDDEN), (WIDTH,)]
+BERT_BLOCK = [
+    *("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"),
+    *("attention.output.LayerNorm", "intermediate.dense", "output.dense", "output.LayerNorm"),
+]
+DISTILBERT_BLOCK = [
+    *("attention.q_lin", "attention.k_lin", "attention.v_lin", "attention.out_lin"),
+    *("sa_layer_norm", "ffn.lin1", "ffn.lin2", "output_layer_norm"),
+]
 
 
 def tiny_folder(folder: Path, family: str, seed: int = 0, prefix: str = "", **changes: Any) -> Path:
@@ -101,7 +90,7 @@ def tiny_tensors(described: dict[str, Any], seed: int = 0) -> dict[str, np.ndarr
         tensors["embeddings.token_type_embeddings.weight"] = draw(described["type_vocab_size"], WIDTH)
     groups = {"embeddings.LayerNorm": (WIDTH,)}
     for block in range(BLOCKS):
-        for name, shape in (DISTILBERT_BLOCK if distilbert else BERT_BLOCK).items():
+        for name, shape in zip(DISTILBERT_BLOCK if distilbert else BERT_BLOCK, BLOCK_SHAPES, strict=True):
             groups[f"{'transformer' if distilbert else 'encoder'}.layer.{block}.{name}"] = shape
     for name, shape in groups.items():
         tensors[f"{name}.weight"] = draw(*shape, around=1.0 if len(shape) == 1 else 0.0)

@@ -28,10 +28,6 @@ from tests.errors import error_of
 from tests.training.numpy_trainer import NUM_TRAIN, STEPS, NumpyTrainer, numpy_config, numpy_data
 
 
-def with_training(config: Config, **settings: object) -> Config:
-    return config.model_copy(update={"training": TrainingConfig.model_validate(config.training.model_dump() | settings)})
-
-
 def random_probabilities(num_texts: int, num_classes: int) -> tuple[Floats, Int32s]:
     """Probabilities of every class, the last text's almost certain and wrong, and true classes."""
     rng = np.random.default_rng(0)
@@ -75,7 +71,8 @@ def test_contrastive_loss_by_hand() -> None:
 def test_the_contrastive_loss_is_added_by_its_weight(tiny_config: Config, tiny_data: PreparedData) -> None:
     rows = np.arange(11)
     texts = tiny_data.train.for_encoder.padded(rows)
-    sums = [Trainer(with_training(tiny_config, contrastive_weight=weight), tiny_data).step(rows, texts)[0] for weight in (0.0, 2.0)]
+    configs = [tiny_config.changed(training={"contrastive_weight": weight}) for weight in (0.0, 2.0)]
+    sums = [Trainer(config, tiny_data).step(rows, texts)[0] for config in configs]
     model = Trainer(tiny_config, tiny_data).model
     features = keras.Model(model.input, model.get_layer("pooling").output)(texts)
     assert sums[1] - sums[0] == pytest.approx(2.0 * contrastive_loss(features, targets_of(tiny_data, rows)).numpy().sum(), rel=1e-4)

@@ -10,10 +10,9 @@ from mha_cli.data.preparation import PreparedData, prepare
 from mha_cli.errors import MhaError
 from mha_cli.training import memory_estimate as estimates
 from mha_cli.training.memory_estimate import memory_estimate, refuse_what_does_not_fit
+from tests.cli.command import TINY
 from tests.errors import error_of
 from tests.training.interruptions import train
-
-TINY = Path(__file__).parents[1] / "cli" / "tiny.yaml"
 
 
 @pytest.fixture(scope="module")

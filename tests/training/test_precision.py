@@ -23,43 +23,27 @@ from mha_cli.training.validation import Validation
 FLAGS = "processor\t: 0\nflags\t\t: fpu avx2 {} sse2\nbugs\t\t: spectre_v1\n"
 
 
-def with_settings(config: Config, *, key_dim: int | None = None, **training: object) -> Config:
-    return config.changed(model={"key_dim": key_dim}, training=training)
-
-
-# The choice
-
-
 @pytest.mark.parametrize(
-    ("setting", "key_dim", "feature", "chosen"),
+    ("setting", "model", "feature", "chosen"),
     [
-        ("auto", WIDE, "amx_bf16", "bfloat16"),
-        ("auto", WIDE + 1, "avx512_bf16", "bfloat16"),
-        ("auto", WIDE - 1, "amx_bf16", "float32"),  # too narrow to gain
-        ("auto", WIDE, "avx512", "float32"),
-        ("auto", WIDE, "no_amx_bf16_here", "float32"),
-        ("auto", WIDE, "", "float32"),  # a system that does not tell
-        ("bfloat16", 3, "avx512", "bfloat16"),
-        ("float32", WIDE, "amx_bf16", "float32"),
+        ("auto", {"key_dim": WIDE}, "amx_bf16", "bfloat16"),
+        ("auto", {"key_dim": WIDE + 1}, "avx512_bf16", "bfloat16"),
+        ("auto", {"key_dim": WIDE - 1}, "amx_bf16", "float32"),  # too narrow to gain
+        ("auto", {"pretrained": "encoder"}, "avx512_bf16", "bfloat16"),
+        ("auto", {"key_dim": WIDE}, "avx512", "float32"),
+        ("auto", {"key_dim": WIDE}, "no_amx_bf16_here", "float32"),
+        ("auto", {"key_dim": WIDE}, "", "float32"),  # a system that does not tell
+        ("bfloat16", {"key_dim": 3}, "avx512", "bfloat16"),
+        ("float32", {"key_dim": WIDE}, "amx_bf16", "float32"),
     ],
 )
 def test_the_choice(
-    setting: str, key_dim: int, feature: str, chosen: str, tiny_config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    setting: str, model: Any, feature: str, chosen: str, tiny_config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if feature:
         (tmp_path / "cpuinfo").write_text(FLAGS.format(feature))
     monkeypatch.setattr(processor, "CPU_INFO", tmp_path / "cpuinfo")
-    assert choose_precision(with_settings(tiny_config, key_dim=key_dim, precision=setting)) == chosen
-
-
-def test_a_pretrained_encoder_gains(tiny_config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "cpuinfo").write_text(FLAGS.format("avx512_bf16"))
-    monkeypatch.setattr(processor, "CPU_INFO", tmp_path / "cpuinfo")
-    pretrained = tiny_config.changed(model={"pretrained": "encoder"})
-    assert choose_precision(pretrained) == "bfloat16"
-
-
-# The batches
+    assert choose_precision(tiny_config.changed(model=model, training={"precision": setting})) == chosen
 
 
 def test_batches_have_common_lengths_in_bfloat16_and_their_own_in_float32(tiny_config: Config, tiny_data: PreparedData) -> None:
@@ -70,14 +54,11 @@ def test_batches_have_common_lengths_in_bfloat16_and_their_own_in_float32(tiny_c
     config = tiny_config.model_copy(update={"text": TextConfig(vocabulary_size=300, sequence_length=61)})
     found = {}
     for name in ("float32", "bfloat16"):
-        inputs = EpochInputs(with_settings(config, precision=name, batch_size=1), data)
+        inputs = EpochInputs(config.changed(training={"precision": name, "batch_size": 1}), data)
         batches = [token_ids for _, token_ids in inputs.steps(1, inputs.batches(1))]
         assert sorted(np.count_nonzero(token_ids) for token_ids in batches) == list(lengths)
         found[name] = {token_ids.shape[1] for token_ids in batches}
     assert found == {"float32": set(lengths), "bfloat16": {*range(34, 61, 2), 61}}
-
-
-# A step
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +66,7 @@ def steps(tiny_config: Config, tiny_data: PreparedData) -> dict[str, Any]:
     """One step on all texts in either type: the trainer and the loss."""
     found = {}
     for name in ("float32", "bfloat16"):
-        trainer = Trainer(with_settings(tiny_config, precision=name, batch_size=400), tiny_data)
+        trainer = Trainer(tiny_config.changed(training={"precision": name, "batch_size": 400}), tiny_data)
         found[name] = (trainer, run_epoch(trainer, 1).loss)
     return found
 
