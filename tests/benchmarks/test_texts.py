@@ -13,6 +13,7 @@ import tables
 import text_peers
 import texts
 
+from tests.benchmarks.test_readme_table import record
 from tests.tables import write_table
 
 KINDS = {"where": "place", "who": "person", "when": "date"}
@@ -78,9 +79,7 @@ def test_features_are_those_of_each_text_alone(tmp_path: Path, monkeypatch: pyte
 def made(name: str, system: str, seed: int | None, right: Sequence[int], seconds: float) -> dict[str, Any]:
     shares = {"accuracy": np.mean(right), "macro_f1": np.mean(right) / 2, "right": paired.packed(np.array(right, bool))}
     figures = {**shares, "wall_seconds": seconds, "classes": 2, "train_texts": 1000, "test_texts": len(right)}
-    machine = {"cpu": "Some CPU", "cores": 2, "instructions": ["avx2"], "memory_gib": 24, "python": "3.11.7", "packages": {}}
-    settings = {"set": name, "part": "test", "system": system, "seed": seed}
-    return {"machine": machine, "date": "2030-01-02", "busy_share": 0.0, "settings": settings, "figures": figures}
+    return record({"set": name, "part": "test", "system": system, "seed": seed}, figures)
 
 
 @pytest.fixture
@@ -132,8 +131,8 @@ def test_a_row_of_a_search_compares_on_texts_that_it_has_not_seen() -> None:
     }
     trials = [{"stopped": stopped} for stopped in (False, True, False)]
     search = {"trials": trials, "recipe": {"accuracy": 0.7}, "best": {"accuracy": 0.75}}
-    record = made("a", "", 0, [1], 1.0) | {"settings": {"set": "a", "minutes": 10.0, "search_seed": 3}}
-    (row,) = tables.tuning([record | {"figures": {"search": search, "scored": scored}}]).rows
+    of_set = made("a", "", 0, [1], 1.0) | {"settings": {"set": "a", "minutes": 10.0, "search_seed": 3}}
+    (row,) = tables.tuning([of_set | {"figures": {"search": search, "scored": scored}}]).rows
     assert row[:6] == ("a, 10 minutes, seed 3", "3, 1", "70.00 %", "75.00 %", "61.00 ± 1.41 %", "80.00 ± 0.00 %")
     assert row[6].startswith("+19.00 (+1") and row[6].endswith(") *")
 

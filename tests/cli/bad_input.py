@@ -317,6 +317,7 @@ SECTIONS: dict[str, list[Case]] = {
             "…:4: the class is 'neutral'; the model knows neg, pos",
             "a class that the model does not know",
             files={"reviews.csv": ROWS + b"fair,neutral\n"},
+            also=(f"{EVALUATE} --split validation",),
         ),
         Case(
             "shuffle-test --config mine.yaml",

@@ -7,7 +7,6 @@ import json
 import os
 import pty
 import select
-import signal
 import sys
 import tempfile
 import threading
@@ -192,12 +191,6 @@ def step_by_step() -> Iterator[None]:
         yield
     finally:
         tf.config.run_functions_eagerly(False)
-
-
-def obey_signals() -> None:
-    """Undo that signals are ignored, as they are below `nohup` or where the tests run in the background of a script."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
 
 
 def run_on_terminal(

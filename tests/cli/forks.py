@@ -161,10 +161,15 @@ def main() -> None:
         importlib.import_module("mha_cli.__main__").main()
 
 
-def _become(job: Mapping[str, Any], descriptors: Sequence[int]) -> None:
-    """Make this process the command that is wanted."""
+def obey_signals() -> None:
+    """Undo that signals are ignored, as they are below `nohup` or where the tests run in the background of a script."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
+
+
+def _become(job: Mapping[str, Any], descriptors: Sequence[int]) -> None:
+    """Make this process the command that is wanted."""
+    obey_signals()
     os.close(descriptors[0])
     for number, given in enumerate(descriptors[1:]):
         os.dup2(given, number)

@@ -29,10 +29,10 @@ from tests.cli.command import (
     environment,
     fork,
     has_control_characters,
-    obey_signals,
     refusal,
     run_on_terminal,
 )
+from tests.cli.forks import obey_signals
 
 GROUP: Any = typer.main.get_command(app)
 WHOLE = {name: load_command(name) for name in COMMANDS}

@@ -10,24 +10,9 @@ import pytest
 
 from mha_cli.cli.stopping import StopRequest, stop_request
 from mha_cli.errors import MhaError
-from tests.cli.command import TIMEOUT, TINY, TRACED_SOON, Mha, set_all, start_training, wait_for_line
+from tests.cli.command import TIMEOUT, TINY, Mha
 
 pytestmark = pytest.mark.usefixtures("sigint_obeyed")
-
-
-@pytest.mark.process
-def test_sigterm_ends_the_run_after_its_step_and_says_how_to_go_on(tmp_path: Path) -> None:
-    """Ctrl-C does the same: tests/training/test_resume_run.py."""
-    settings = (*TRACED_SOON, "data.num_texts=600", "training.epochs=500")
-    process = start_training(tmp_path, "--config", TINY, *set_all(*settings))
-    wait_for_line(process, "epoch 1:")
-    process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=TIMEOUT)
-    assert (process.returncode, out) == (143, "")
-    again = "mha train --config runs/tiny/config.yaml --output runs/tiny --resume"
-    assert err.splitlines()[-1] == f"error: interrupted; runs/tiny keeps what was learnt; go on with: {again}"
-    assert (tmp_path / "runs" / "tiny" / "last" / "state.npz").is_file()
-    assert not list((tmp_path / "runs").rglob("*.tmp"))
 
 
 def test_the_same_command_starts_what_had_learnt_nothing(mha: Mha, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,10 +136,6 @@ def test_overrides_of_every_kind() -> None:
     assert config.model.dropout == 0.25
 
 
-def test_an_override_that_does_not_fit_the_file_names_the_line_of_the_file() -> None:
-    assert refused("seed: 1\nmodel:\n  dropout: 0\n", "model.num_heads=7").startswith("x.yaml:2: model: num_heads=7 does not divide")
-
-
 def test_another_source_leaves_the_settings_of_the_first_behind() -> None:
     text = "data:\n  source: tfds\n  name: imdb_reviews\n  test_split: test\n"
     assert load(text, "data.source=sample").data == SampleData()
@@ -181,6 +177,7 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
     text = "model:\n  dropout: 2\n"
     assert refused(text, "seed=3") == "x.yaml:2: model.dropout is 2; it should be less than 1"
     assert refused(text, "model.dropout=3") == "--set model.dropout is 3; it should be less than 1"
+    assert refused("seed: 1\nmodel:\n  dropout: 0\n", "model.num_heads=7").startswith("x.yaml:2: model: num_heads=7 does not divide")
 
 
 # Bad input
@@ -249,10 +246,6 @@ FILES = "data: {source: files, train: x.csv}"
 )
 def test_settings_that_do_not_go_together(text: str, message: str) -> None:
     assert refused(f"{{{text}}}").startswith(f"x.yaml:1: {message}")
-
-
-def test_heads_that_do_not_divide_are_fine_with_a_width_of_their_own() -> None:
-    assert load("model: {num_heads: 7, key_dim: 9}").model.head_key_dim == 9
 
 
 @pytest.mark.parametrize("value", [None, 3, "x", [], {"seed": "x"}, {"x": 1}, {"data": 3}, {"data": {"source": {}}}, {"model": []}])

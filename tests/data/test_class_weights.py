@@ -25,12 +25,13 @@ def balanced(labels: Int32s, num_classes: int, of_texts: Floats | None = None) -
     return loss_weights(Config(training=TrainingConfig(class_weights="balanced")), texts, num_classes)
 
 
-def test_balanced_weights_are_scikit_learns() -> None:
+@pytest.mark.parametrize("num_classes", [5, 6])
+def test_balanced_weights_are_scikit_learns_and_a_class_without_a_text_leaves_them(num_classes: int) -> None:
     assert sorted(np.bincount(LABELS))[0] < 5
-    weights = balanced(LABELS, 5)
-    np.testing.assert_allclose(weights, compute_sample_weight("balanced", LABELS), rtol=1e-6)
+    weights = balanced(LABELS, num_classes)
+    np.testing.assert_allclose(weights, compute_sample_weight("balanced", LABELS) * 5 / num_classes, rtol=1e-6)
     assert weights.dtype == np.float32
-    assert weights.mean() == pytest.approx(1)
+    assert weights.mean() == pytest.approx(5 / num_classes)
 
 
 def test_balanced_classes_of_weighted_texts_are_those_of_repeated_ones() -> None:
@@ -48,11 +49,6 @@ def test_classes_that_are_never_answered() -> None:
     assert never_answered("none", names, labels, np.zeros_like(labels)) == f"{found}; {weights}"
     assert never_answered("balanced", names, labels, np.zeros_like(labels)) == f"{found}; give more texts of rare classes"
     assert never_answered("none", names, labels, np.minimum(labels, 2)) == ""
-
-
-def test_a_class_without_a_text_leaves_the_others_their_weights() -> None:
-    weights = balanced(LABELS, 6)
-    np.testing.assert_allclose(weights, compute_sample_weight("balanced", LABELS) * 5 / 6, rtol=1e-6)
 
 
 @pytest.mark.usefixtures("untraced")

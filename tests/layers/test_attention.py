@@ -16,6 +16,7 @@ from attention_cases import (
     OUTPUT_DIM,
     QUERIES,
     QUERY_WIDTH,
+    SIZES,
     VALUE_DIM,
     VALUE_WIDTH,
     built,
@@ -27,18 +28,17 @@ from attention_cases import (
 )
 from layer_contract import check_layer
 
-from mha_cli.layers.attention import MultiHeadAttention, scaled_dot_product_attention
+from mha_cli.layers.attention import MultiHeadAttention
 
 
 @pytest.mark.parametrize(
     ("use_bias", "attention_score", "implementation"), [(True, "additive", "per_head"), (False, "dot_product", "blockwise")]
 )
 def test_honours_the_layer_contract(use_bias: bool, attention_score: str, implementation: str, tmp_path: Path) -> None:
-    sizes = {"num_heads": HEADS, "key_dim": KEY_DIM, "value_dim": VALUE_DIM, "output_dim": OUTPUT_DIM}
     check_layer(
         MultiHeadAttention,
         {
-            **sizes,
+            **SIZES,
             "use_bias": use_bias,
             "dropout": 0.1,
             "attention_score": attention_score,
@@ -139,21 +139,9 @@ def test_a_layer_with_nothing_to_look_at_gives_the_output_bias_with_finite_gradi
         assert np.isfinite(gradient).all()
 
 
-@pytest.mark.parametrize("score", [1e6, np.inf])
-def test_a_masked_key_has_no_weight_however_high_its_score(score: float) -> None:
-    q, k = np.ones((1, 1, 1, 1), np.float32), np.array([score, 1.0, -1e3], np.float32).reshape(1, 1, 3, 1)
-    _, weights = scaled_dot_product_attention(tf.constant(q), tf.constant(k), tf.constant(k), np.array([False, True, False]))
-    np.testing.assert_array_equal(np.ravel(weights), [0.0, 1.0, 0.0])
-
-
-def test_dropout_is_active_only_in_training() -> None:
+def test_weights_are_returned_as_they_were_before_dropout() -> None:
     query = random(BATCH, QUERIES, QUERY_WIDTH)
     layer = built(MultiHeadAttention(HEADS, KEY_DIM, dropout=0.5), query)
-    plain = built(MultiHeadAttention(HEADS, KEY_DIM), query)
-    np.testing.assert_array_equal(layer(query), plain(query))
-    np.testing.assert_array_equal(layer(query, training=False), plain(query))
     output, weights = layer(query, training=True, return_attention_scores=True)
-    assert np.abs(output - plain(query)).max() > 0.1
     assert np.abs(output - layer(query, training=True)).max() > 0.1
-    np.testing.assert_array_equal(weights, plain(query, return_attention_scores=True)[1])  # as they were before dropout
-    np.testing.assert_array_equal(plain(query, training=True), plain(query))
+    np.testing.assert_array_equal(weights, layer(query, return_attention_scores=True)[1])

@@ -22,6 +22,6 @@ def test_softmax_over_the_allowed_keys_only(dtype: str, shape: tuple[int, ...]) 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_high_scores_stay_finite(dtype: str) -> None:
-    scores = tf.cast(np.array([[3e4, -3e4, 0.0], [3e4, 3e4, -3e4], [-3e4, -3e4, -3e4]], np.float32), dtype)
-    mask = np.array([[False, True, True], [True, True, True], [False, False, False]])
-    np.testing.assert_array_equal(masked_softmax(scores, mask), [[0, 0, 1], [0.5, 0.5, 0], [0, 0, 0]])
+    scores = tf.cast(np.array([[3e4, -3e4, 0.0], [np.inf, -3e4, 0.0], [3e4, 3e4, -3e4], [-3e4, -3e4, -3e4]], np.float32), dtype)
+    mask = np.array([[False, True, True], [False, True, True], [True, True, True], [False, False, False]])
+    np.testing.assert_array_equal(masked_softmax(scores, mask), [[0, 0, 1], [0, 0, 1], [0.5, 0.5, 0], [0, 0, 0]])

@@ -12,6 +12,7 @@ from mha_cli.config.settings import Config, LinearConfig
 from mha_cli.linear import label_issues as module
 from mha_cli.linear.label_issues import contradicted, cross_fitted_probabilities, find_label_issues, ranked
 from tests.reviews import encoded
+from tests.tables import write_table
 
 WORDS = {"good": ["superb", "lovely", "moving", "funny"], "bad": ["dull", "awful", "tedious", "noisy"], "so-so": ["mixed", "fair", "plain"]}
 
@@ -34,13 +35,6 @@ def config_of(train: list[str]) -> Config:
     return load_config(find_config("text"), [f"data.train={json.dumps(train)}"])
 
 
-def write(path: str, rows: list[tuple[str, str]]) -> None:
-    Path(path).write_text("text,label\n" + "".join(f'"{text}",{label}\n' for text, label in rows))
-
-
-# The ranking
-
-
 def test_neither_the_answer_nor_a_class_without_texts_contradicts() -> None:
     """In the first row 0.4 is above the threshold of class 1, 0.3, and 0.6 below that of class 0, 0.83. No label is of class 2."""
     probabilities = np.array([[0.6, 0.4, 0.0], [0.95, 0.05, 0.0], [0.95, 0.05, 0.0], [0.0, 0.3, 0.7]], np.float32)
@@ -61,9 +55,6 @@ def test_cleanlab_says_the_same() -> None:
     assert [row for row in ranked(probabilities, labels).tolist() if found[row]] == surest + others
 
 
-# The answers
-
-
 def test_a_class_of_one_text_is_nobody_elses_answer() -> None:
     labels = [0, 1] * 20 + [2]
     tokens = encoded([[2 + label, 10 + number % 7] for number, label in enumerate(labels)], labels)
@@ -72,13 +63,10 @@ def test_a_class_of_one_text_is_nobody_elses_answer() -> None:
     assert (found[:40].argmax(axis=1) == labels[:40]).all()
 
 
-# The texts
-
-
 def test_wrong_labels_are_found_where_they_stand(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = {4, 17, 58, 80, 133}
     rows = texts_of(150, wrong)
-    write("part-1.csv", [(text.replace(" ", "\n", 1), label) for text, label in rows[:50]])  # two lines each
+    write_table("part-1.csv", [(text.replace(" ", "\n", 1), label) for text, label in rows[:50]])  # two lines each
     Path("part-2.jsonl").write_text("\n" + "".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in rows[50:100]))
     for number, (text, label) in enumerate(rows[100:]):
         path = Path("more", label, f"{number}.txt")

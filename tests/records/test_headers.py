@@ -27,15 +27,11 @@ INTENTS = column(["question", "comment", "greeting", "title"])
 @pytest.mark.parametrize(
     ("first", "below"),
     [
-        (["text", "label"], rows(column(TEXTS), SPAM)),
         (["spam", "message"], rows(SPAM, column(TEXTS))),
         (["id", "sms", "spam"], rows(IDS, column(TEXTS[:-1]), SPAM)),
         (["text", "label", "note", "note"], rows(column(TEXTS), SPAM, column(["x"]), column([""]))),
-        (["v1", "v2", "", "", ""], rows(SPAM, column(TEXTS), *[column([""])] * 3)),
-        (["", "text", "label"], rows(IDS, column(TEXTS), SPAM)),
         (["what happened", "verdict"], rows(column(TEXTS), SPAM)),
         (["Bewertung", "Kommentar"], rows(STARS, column(TEXTS))),
-        (["评论", "标签"], rows(column(TEXTS), STARS)),
         (["question", "intent"], rows(column(SHORT), INTENTS)),
         (["text", "label", "2019"], rows(column(TEXTS), SPAM, STARS)),
         (["review", "stars", "Would you buy it again?"], rows(column(TEXTS), STARS, SPAM)),

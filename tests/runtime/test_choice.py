@@ -3,14 +3,7 @@ import dataclasses
 import pytest
 
 from mha_cli.runtime.choice import Choice
-from mha_cli.runtime.classifier import Prediction
-
-NAMES = ("bad", "mixed", "good")
-
-
-def said(*probabilities: float) -> Prediction:
-    best = max(probabilities)
-    return Prediction("", NAMES[probabilities.index(best)], best, dict(zip(NAMES, probabilities, strict=True)), 1, 1, 0, 0)
+from tests.cli.test_answers import said
 
 
 @pytest.mark.parametrize(

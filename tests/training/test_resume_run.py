@@ -1,7 +1,6 @@
 """The real trainer and the real command: interrupted and gone on with, a run ends as if it had not been, bit for bit."""
 
 import dataclasses
-import os
 import signal
 from pathlib import Path
 
@@ -81,13 +80,14 @@ def test_stopped_in_an_epoch(config: Config, data: PreparedData, whole: Path, tm
 
 
 @pytest.mark.process
-def test_ctrl_c_through_the_command(config: Config, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_through_the_command(number: int, code: int, config: Config, tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text(config_to_yaml(config.changed(training={"epochs": 50, "patience": 2})))
     process = start_training(tmp_path, "--config", "x.yaml", "--output", "run")
     wait_for_line(process, "epoch 1:")
-    os.kill(process.pid, signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=TIMEOUT)
-    assert (process.returncode, out) == (130, "")
+    assert (process.returncode, out) == (code, "")
     assert err.splitlines()[-1] == f"error: interrupted; run keeps what was learnt; go on with: mha {' '.join(RESUME)}"
     assert err.count("error:") == 1
     assert not list((tmp_path / "run").rglob("*.tmp"))
