@@ -33,7 +33,6 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 settings.register_profile("mha", deadline=None)  # no test asserts a time
 settings.load_profile("mha")
 
-VOCABULARY_SIZE = 23
 TAKE_MINUTES = ("test_imdb.py", "test_backends.py", "test_docs.py")
 """Files that begin first, so that no process is left with one of their tests when the others have ended."""
 
@@ -64,7 +63,7 @@ def _case(num_classes: int = 2, characters: int = 0, linear: dict[str, Any] | No
     text = {"vocabulary_size": 29, "sequence_length": 13}  # more ids allowed than the vocabulary really has
     text["subword_characters"] = characters
     config = config_from_dict({"text": text, "model": {**sizes, **model}, "linear": linear}, "test")
-    return ModelCase(config, VOCABULARY_SIZE, num_classes)
+    return ModelCase(config, 23, num_classes)
 
 
 MODEL_CASES = {

@@ -82,7 +82,7 @@ NOT_RUN = {
     "TF_CONFIG=": "waits for other workers; tests/training/test_distribution.py starts two",
     "ray start": "needs several machines",
     "srun": "needs SLURM",
-    "mha train --config runs/imdb/config.yaml --output runs/imdb --resume": "tests/training/test_resume_run.py goes on with an interrupted run",
+    "mha train --config runs/imdb/config.yaml --output runs/imdb --resume": "tests/training/test_resume_run.py goes on with one",
 }
 """How lines begin that are shown and not run here, and why."""
 

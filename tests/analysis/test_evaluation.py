@@ -14,18 +14,13 @@ from tests.checkpoints import small_checkpoint
 from tests.errors import error_of
 from tests.reviews import encoded
 
-Labels = Int32s
 
-
-def guesses(num_texts: int, num_classes: int) -> tuple[Floats, Labels]:
+def guesses(num_texts: int, num_classes: int) -> tuple[Floats, Int32s]:
     """Probabilities that have something to do with the labels."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, num_classes, num_texts).astype(np.int32)
     scores = rng.normal(size=(num_texts, num_classes)) + np.eye(num_classes)[labels]
     return (np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)).astype(np.float32), labels
-
-
-# Figures
 
 
 @pytest.mark.parametrize("num_classes", [2, 7])
@@ -99,9 +94,6 @@ def test_confusions_come_in_order_and_the_rarer_class_before() -> None:
     ]
     assert most_frequent_confusions(np.array([[3, 0], [0, 0]]), ("a", "b")) == []
     assert len(most_frequent_confusions(np.ones((5, 5), int), tuple("abcde"))) == 15
-
-
-# End to end
 
 
 def test_unknown_words_count_among_those_read() -> None:

@@ -21,9 +21,6 @@ def decoded(reviews: EncodedTexts) -> list[list[int]]:
     return [reviews.tokens[start:stop].tolist() for start, stop in zip(reviews.offsets[:-1], reviews.offsets[1:], strict=True)]
 
 
-# Shuffling
-
-
 @given(st.lists(st.lists(st.integers(1, 9), max_size=8), min_size=1, max_size=8), st.integers(0, 99))
 def test_a_shuffle_keeps_the_words_of_every_review(reviews: list[list[int]], seed: int) -> None:
     before = encoded(reviews, list(range(len(reviews))))
@@ -55,9 +52,6 @@ def test_verdicts() -> None:
     assert verdict(0.9, 0.5, 3e-7, 1000) == (
         "cannot read word order: the most that a shuffle moves a probability is 3.0e-07, which is float rounding (up to 1e-05)"
     )
-
-
-# Models
 
 
 def test_with_and_without_positions(shuffle_run: tuple[Path, list[ShuffleResult]], tiny_config: Config) -> None:

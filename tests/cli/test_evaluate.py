@@ -7,20 +7,15 @@ import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.config.settings import SampleData
-from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.sample import SampleTexts
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
 from tests.cli.command import Mha, Run, has_control_characters, run_mha, tree
 
 
-def sample_split(split: str) -> list[LabelledText]:
-    return list(SampleTexts(SampleData(num_texts=1200)).read(split))
-
-
 def test_the_test_split_as_json(trained: Run, tmp_path: Path) -> None:
     """The figures are those of the same texts sent through the standard input of `mha predict`."""
     figures = run_mha("evaluate", trained.checkpoint, "--json", cwd=tmp_path).silent().json
-    texts = sample_split("test")
+    texts = list(SampleTexts(SampleData(num_texts=1200)).read("test"))
     piped = run_mha("predict", "--json", "-c", trained.checkpoint, stdin="".join(f"{one.text}\n" for one in texts), cwd=tmp_path)
     predictions = [json.loads(line) for line in piped.lines]
     names = ["neg", "pos"]

@@ -5,7 +5,6 @@ import os
 import shlex
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -48,12 +47,6 @@ def test_weights_of_texts(mha: Mha, cwd: Path) -> None:
     assert "texts left out, since they have weight 0: 12" in trained.stderr
     evaluated = mha("evaluate", "runs/weighted", "--data", "my/complaints.csv", "--json").json
     assert evaluated["accuracy"] == 1.0
-
-
-def with_data(path: Path, **data: Any) -> Path:
-    """A checkpoint that names other data."""
-    config = json.loads(members_of(path)["mha.json"])["config"]
-    return rewrite(path, config={**config, "data": data})
 
 
 def test_the_run_is_named_for_the_data_and_its_columns_are_found_and_stored(trained: tuple[Path, Result]) -> None:
@@ -109,8 +102,9 @@ def test_named_data_is_all_that_is_read(mha: Mha, cwd: Path) -> None:
     """Its columns and its held-out part are those of the training; retraining takes the named data, too."""
     shutil.move(cwd / CHECKPOINT, cwd / "got.keras")
     best = json.loads((cwd / "runs/complaints/metrics.json").read_text())["best"]
-    columns = {"text_column": "body", "label_column": "kind"}
-    with_data(cwd / "got.keras", source="files", train="gone.csv", validation_share=0.1, **columns)
+    config = json.loads(members_of(cwd / "got.keras")["mha.json"])["config"]
+    gone = {"source": "files", "train": "gone.csv", "validation_share": 0.1, "text_column": "body", "label_column": "kind"}
+    rewrite(cwd / "got.keras", config=config | {"data": gone})
     data = ("--data", "my/complaints.csv", "--split", "validation")
     scored = mha("evaluate", "got.keras", *data, "--json")
     assert scored.json["accuracy"] == best["validation_accuracy"]

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -20,10 +19,6 @@ from mha_cli.training.run import TrainingSummary
 from tests.cli.command import TIMEOUT, TINY, TINY_SETTINGS, Mha, Run, environment, has_control_characters, read_terminal, tree
 
 
-def history_of(directory: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (directory / "history.jsonl").read_text().splitlines()]
-
-
 def test_the_run_directory(trained: Run) -> None:
     assert trained.result.code == 0, trained.result.stderr
     assert [path.name for path in (trained.cwd / "runs").iterdir()] == ["tiny"]
@@ -33,7 +28,7 @@ def test_the_run_directory(trained: Run) -> None:
 
 
 def test_the_history_and_the_metrics_of_the_best_epoch(trained: Run) -> None:
-    history = history_of(trained.directory)
+    history = [json.loads(line) for line in (trained.directory / "history.jsonl").read_text().splitlines()]
     assert [record["epoch"] for record in history] == list(range(1, 13))
     assert {frozenset(record) for record in history} == {frozenset(field.name for field in dataclasses.fields(EpochRecord))}
     best = 0.0

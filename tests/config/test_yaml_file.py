@@ -13,9 +13,6 @@ CONFIG_HINT = "give the path of a YAML config, or the name of a recipe such as s
 MIND = "mind indentation, quotes and colons"
 
 
-# Values
-
-
 @pytest.mark.parametrize(
     ("text", "value"),
     [
@@ -52,9 +49,6 @@ def test_every_key_knows_its_line() -> None:
     assert document.location(()) == "x.yaml"
 
 
-# What is refused
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -80,9 +74,6 @@ def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
     except MhaError as error:
         assert str(error).startswith("x.yaml")
         assert str(error).isprintable()
-
-
-# Files
 
 
 def test_a_file(tmp_path: Path) -> None:

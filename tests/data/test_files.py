@@ -35,9 +35,6 @@ def read(path: str, text_column: str = "text", label_column: str = "label") -> l
     return [LabelledText(*one[:3]) for one in read_labelled([path], labelled_columns(text_column, label_column))]
 
 
-# Formats
-
-
 def test_columns_are_found_by_name_and_the_others_are_skipped() -> None:
     write("a.csv", "id, stars ,body,x\n7,5,fine,\n")
     write("a.jsonl", '{"id": 7, "stars": 5, "body": "fine"}')
@@ -105,9 +102,6 @@ def test_fasttext(name: str) -> None:
     assert read(name) == read(name, "2", "1") == read(name, "a", "b") == [LabelledText("fine, really", "pos"), LabelledText("dull", "neg")]
 
 
-# Several files
-
-
 def test_files_and_patterns_one_after_another_in_formats_of_their_own() -> None:
     write("part-10.csv", "text,label\nfour,x\n")
     write("part-2.csv", "label;text\nx;three\n")
@@ -124,9 +118,6 @@ def test_files_and_patterns_one_after_another_in_formats_of_their_own() -> None:
     assert [len(list(source.read(split))) for split in source.splits] == [3, 1]
     assert list(source.read("train")) == list(source.read("train"))
     assert error_of(read_labelled, ["first.jsonl", "gone.csv"], COLUMNS).startswith("gone.csv: no such file or folder; ")
-
-
-# Folders
 
 
 def test_folder_in_natural_order() -> None:
@@ -147,9 +138,6 @@ def test_text_files_lose_a_byte_order_mark_and_may_be_packed() -> None:
     assert read("train") == [LabelledText("one\r\ntwo\n", "pos"), LabelledText("fine", "pos")]
 
 
-# As a stream
-
-
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl.gz"])
 def test_a_file_is_read_as_a_stream(name: str) -> None:
     text = "word " * 2000
@@ -158,9 +146,6 @@ def test_a_file_is_read_as_a_stream(name: str) -> None:
     numbers = list[int]()
     assert traced_peak(lambda: numbers.append(sum(1 for _ in read_labelled([name], COLUMNS)))) < 2_000_000  # of 8 MB
     assert numbers == [800]
-
-
-# Paths
 
 
 def test_not_readable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,8 +169,6 @@ def test_what_is_no_file_is_refused() -> None:
         listener.bind("s.csv")
         assert error_of(read, "s.csv") == f"s.csv: a socket, neither a file nor a folder; {save}"
 
-
-# Bytes
 
 ZIP = "a zip file, as are .xlsx, .docx and .keras, not texts; save a table as CSV in UTF-8, or unpack the archive"
 
@@ -217,9 +200,6 @@ def test_other_encodings() -> None:
     assert [one[:2] for one in found] == [("café", "pos")] * 2
 
 
-# Folders at fault
-
-
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
@@ -247,9 +227,6 @@ def test_a_review_that_is_no_file() -> None:
     os.remove("train/pos/1.txt")
     os.symlink("gone", "train/pos/1.txt")
     assert error_of(read, "train").startswith("train/pos/1.txt: no such file or folder")
-
-
-# Texts without labels
 
 
 @pytest.mark.parametrize("name", ["texts.txt.gz", "texts"])

@@ -11,7 +11,6 @@ from sklearn.svm import LinearSVC
 
 from mha_cli.arrays import Floats, Int32s
 from mha_cli.linear import one_vs_rest, regularization
-from mha_cli.linear import regularization as module
 from mha_cli.linear.one_vs_rest import Examples, Regularization, feature_weights
 from mha_cli.linear.regularization import CHOICE_FOLDS, STEP, USUAL_SCALE, choose_regularization, usual_c
 from mha_cli.linear.stacking import SCALE_SPREAD
@@ -101,7 +100,7 @@ def test_a_handful_of_texts_has_a_regularization_near_the_usual_one(labels: list
 def test_some_of_many_labels_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     features, classes = texts_of(150, 3, 0.3)
     labels = classes[:, None] == np.arange(3)
-    monkeypatch.setattr(module, "CHOICE_LABELS", 2)
+    monkeypatch.setattr(regularization, "CHOICE_LABELS", 2)
     found = choose(features, labels, 3)
     assert found in [choose(features, labels[:, pair], 2) for pair in ([0, 1], [0, 2], [1, 2])]
     monkeypatch.undo()

@@ -54,8 +54,7 @@ def test_a_closed_stderr_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(os, "dup", closed)
     with native_stderr_held_back():
-        done = True
-    assert done
+        pass
 
 
 @pytest.mark.parametrize(("block", "kept"), [(nullcontext, True), (graphs_let_go, False)])

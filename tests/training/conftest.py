@@ -8,5 +8,4 @@ from tests.training.numpy_trainer import numpy_data
 
 @pytest.fixture(scope="module")
 def data() -> PreparedData:
-    """The texts of a trainer in NumPy."""
     return numpy_data()

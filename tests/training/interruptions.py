@@ -28,12 +28,8 @@ def difference(one: Path, other: Path) -> str:
     if first.metrics != second.metrics:
         return "metrics"
     different = [path for path, weight in first.weights.items() if not np.array_equal(weight, second.weights[path])]
-    histories = [[_without_times(line) for line in (folder / run.HISTORY).read_text().splitlines()] for folder in (one, other)]
+    histories = [[line[: line.index('"seconds"')] for line in (folder / run.HISTORY).read_text().splitlines()] for folder in (one, other)]
     return ", ".join([*different, *(["history"] if histories[0] != histories[1] else [])])
-
-
-def _without_times(line: str) -> str:
-    return line[: line.index('"seconds"')]
 
 
 def assert_same_run(one: Path, other: Path) -> None:

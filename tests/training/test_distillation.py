@@ -114,17 +114,14 @@ def test_a_linear_model_is_refitted_and_stays_beside_the_encoder_it_has_taught(t
 # Texts without labels, in NumPy
 
 
-def labelled_and_unlabelled(folder: Path) -> dict[str, str]:
-    (folder / "train.csv").write_text("text,label\n" + "".join(f"good film {number},{number % 2}\n" for number in range(40)))
-    (folder / "more.txt").write_text("a good film unheard\nunheard\n")
-    return {"source": "files", "train": str(folder / "train.csv"), "unlabelled": str(folder / "more.txt")}
-
-
 def test_they_are_read_with_the_vocabulary_of_the_training_part_and_bring_their_characters(tmp_path: Path) -> None:
     text = {"vocabulary_size": 50, "sequence_length": 11, "subword_characters": 7}
     model = {"embed_dim": 12, "num_heads": 2, "feed_forward_dim": 7, "subword_buckets": 64}
     linear = {"max_ngram": 1, "buckets": 64, "ngram_embeddings": True}
-    found = prepare(config_from_dict({"data": labelled_and_unlabelled(tmp_path), "text": text, "model": model, "linear": linear}, "test"))
+    (tmp_path / "train.csv").write_text("text,label\n" + "".join(f"good film {number},{number % 2}\n" for number in range(40)))
+    (tmp_path / "more.txt").write_text("a good film unheard\nunheard\n")
+    data = {"source": "files", "train": str(tmp_path / "train.csv"), "unlabelled": str(tmp_path / "more.txt")}
+    found = prepare(config_from_dict({"data": data, "text": text, "model": model, "linear": linear}, "test"))
     good, film = (found.vocabulary.tokens.index(word) for word in ("good", "film"))
     assert found.unlabelled is not None
     assert found.unlabelled.padded(np.arange(2))[..., 0].tolist() == [[1, good, film, 1], [1, 0, 0, 0]]
@@ -152,9 +149,7 @@ def test_the_answers_label_the_texts_without_labels(data: PreparedData) -> None:
 
 @pytest.mark.usefixtures("trained_in_numpy")
 def test_the_last_epochs_may_leave_the_guesses_out(data: PreparedData) -> None:
-    config = numpy_config(schedule="cosine")
-    settings = config.training.model_copy(update={"finetune_epochs": 1})
-    config = config.model_copy(update={"training": settings})
+    config = numpy_config(schedule="cosine").changed(training={"finetune_epochs": 1})
     both = with_answers(data, random_answers())
     trainer = NumpyTrainer(config, both)
     progress: list[StepProgress] = []
@@ -170,7 +165,7 @@ def test_the_last_epochs_may_leave_the_guesses_out(data: PreparedData) -> None:
     assert second.done == pytest.approx(done / sum(map(len, rows)))
     assert progress[-1].done == 1.0
     assert trainer.inputs.num_steps() == len(progress)
-    rate = learning_rate_schedule(settings, trainer.inputs.num_steps())
+    rate = learning_rate_schedule(config.training, trainer.inputs.num_steps())
     assert float(rate(len(progress))) == pytest.approx(0, abs=1e-9)  # the schedule ends where the steps do
     assert float(rate(len(progress) - 1)) > 1e-5
 
@@ -184,8 +179,7 @@ def taught(folder: Path, **training: Any) -> Config:
     if not (folder / "run").exists():
         train(config, folder / "run")
     training |= {"teacher": str(folder / "run"), "refit_linear": True}
-    text, student = config.text.model_copy(update={"vocabulary_size": 6}), config.training.model_copy(update=training)
-    return config.model_copy(update={"text": text, "training": student, "seed": 5})
+    return config.changed(text={"vocabulary_size": 6}, training=training).model_copy(update={"seed": 5})
 
 
 @pytest.mark.exhaustive
