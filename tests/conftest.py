@@ -190,7 +190,6 @@ def tiny_config() -> Config:
 
 @pytest.fixture(scope="session")
 def tiny_data(tiny_config: Config) -> PreparedData:
-    """The data of ``tiny_config``."""
     from mha_cli.data.preparation import prepare
 
     return prepare(tiny_config)

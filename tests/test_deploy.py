@@ -62,7 +62,6 @@ def variables() -> dict[str, str]:
 
 
 def run(program: str, *arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run a program of it."""
     command = [small() / program, *arguments]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=variables(), timeout=TIMEOUT, check=False)
 
@@ -188,7 +187,6 @@ class Clients:
             time.sleep(0.01)
 
     def stop(self) -> None:
-        """Ask no more."""
         self._stopped = True
 
 

@@ -27,12 +27,10 @@ RESULTS = ROOT / "benchmarks" / "results"
 
 @pytest.fixture(scope="module")
 def generate() -> ModuleType:
-    """docs/generate.py as a module."""
     return module_of(DOCS / "generate.py")
 
 
 def module_of(path: Path) -> ModuleType:
-    """A script as a module."""
     spec = importlib.util.spec_from_file_location(f"docs_{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -143,7 +141,6 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings."""
     headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

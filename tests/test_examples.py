@@ -38,6 +38,7 @@ from mha_cli.runtime.classifier import Classifier
 from tests.cli.command import TIMEOUT, Result, environment, fork, run_here, run_mha, set_all, step_by_step
 from tests.cli.conftest import once
 from tests.documentation import GROUP, ROOT, Example, examples, fits, mha_commands, words_of
+from tests.tables import write_table
 
 EXAMPLES = examples()
 LINES = {example.code: example.place for shown in EXAMPLES.values() for example in shown if example.language == "sh"}
@@ -274,14 +275,15 @@ def prepare(folder: Path) -> None:
     (folder / "docs" / "figures").mkdir(parents=True)
     rows = [(number, f"{REVIEWS[number % 2]} {number}", ("pos", "neg")[number % 2], (5, 1)[number % 2]) for number in range(LEAST_TO_PART)]
     stars = [(number, text, stars) for number, text, _, stars in rows]
-    write_table(folder / "reviews.csv", ("id", "review", "stars"), stars)
+    write_table(folder / "reviews.csv", stars, "id,review,stars")
     rows = rows[:40]
-    write_table(folder / "more.csv", ("id", "review", "stars"), stars[:40])
-    write_table(folder / "films.csv", ("text", "label"), [(text, label) for _, text, label, _ in rows])
-    write_table(folder / "mine.csv", ("review", "verdict"), [(text, label) for _, text, label, _ in rows])
+    write_table(folder / "more.csv", stars[:40], "id,review,stars")
+    labelled = [(text, label) for _, text, label, _ in rows]
+    write_table(folder / "films.csv", labelled)
+    write_table(folder / "mine.csv", labelled, "review,verdict")
     tags = [(text, ("billing", "billing|refund", "refund", "")[number % 4]) for number, text, _, _ in rows]
-    write_table(folder / "tickets.csv", ("text", "tags"), tags)
-    write_table(folder / "new.csv", ("id", "review"), [*enumerate(REVIEWS)])
+    write_table(folder / "tickets.csv", tags, "text,tags")
+    write_table(folder / "new.csv", enumerate(REVIEWS), "id,review")
     (folder / "review.txt").write_text(REVIEWS[0])
     (folder / "reviews.txt").write_text("\n".join(REVIEWS))
     (folder / "reviews.gz").write_bytes(gzip.compress("\n".join(REVIEWS).encode()))
@@ -297,11 +299,6 @@ def prepare(folder: Path) -> None:
             path = folder / "aclImdb" / split / label / f"{number}_1.txt"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-
-
-def write_table(path: Path, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    lines = [",".join(f'"{cell}"' for cell in row) for row in (columns, *rows)]
-    path.write_text("\n".join(lines) + "\n")
 
 
 def checkpoints_in(code: str) -> Iterator[Path]:
@@ -337,7 +334,6 @@ def put(trained: Path, path: Path, name: str) -> None:
 
 
 def load_small_config(path: Path, overrides: Sequence[str] = ()) -> Config:
-    """The config that a line asks for, made smaller."""
     return smaller(load_config(path, overrides))
 
 

@@ -34,7 +34,6 @@ def answers_of(rng: np.random.Generator, labels: Int32s, accuracy: float, num_cl
 
 
 def difference(labels: Int32s, first: Int32s, other: Int32s) -> Difference:
-    """The one difference of two models."""
     scores = [ModelScore("", float(np.mean(answers == labels)), (0, 1), 0.0, 0.0) for answers in (first, other)]
     (found,) = differences(scores, labels, [first, other])
     return found

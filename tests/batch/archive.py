@@ -48,7 +48,6 @@ def rows_of(output: Path) -> list[dict[str, Any]]:
 
 
 def read_part(path: Path) -> list[dict[str, Any]]:
-    """The rows of a part."""
     if path.suffix == ".jsonl":
         return [json.loads(line) for line in path.read_bytes().splitlines()]
     from pyarrow import parquet

@@ -98,12 +98,10 @@ class TooLong(BaseException):
 
 
 def too_long(*_: object) -> None:
-    """End the reading of a mutant."""
     raise TooLong
 
 
 def main(rounds: str, seed: str) -> int:
-    """Run the mutants, print their outcomes, return the exit code."""
     count, wrong, reached = Counter[str](), list[str](), set[Line]()
     for number in (signal.SIGVTALRM, signal.SIGALRM):
         signal.signal(number, too_long)

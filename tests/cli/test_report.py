@@ -72,7 +72,6 @@ def test_a_page_that_nobody_has_named_is_not_written_elsewhere(mha: Mha, run: Pa
 
 @pytest.fixture
 def url(mha: Mha, run: Path) -> str:
-    """The page of the run."""
     assert mha("report", "runs/mine").code == 0
     return (run / "report.html").as_uri()
 

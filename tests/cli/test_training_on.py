@@ -39,7 +39,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def train_on(trained: Run, output: Path, *settings: str) -> Result:
-    """``mha train --from`` the run."""
     args = ("train", "--from", RUN, *set_all(*settings), "--output", output, "--json")
     return run_here(*args, cwd=trained.cwd)
 

@@ -19,7 +19,6 @@ pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
 
 def notes_of(rows: str, config: dict[str, Any] | None = None, **data: str | float) -> list[str]:
-    """The notes while a table of these rows is prepared."""
     Path("train.csv").write_text(f"text,label\n{rows}", encoding="utf-8")
     lines: list[str] = []
     section = {"source": "files", "train": "train.csv", **data}

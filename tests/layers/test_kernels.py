@@ -48,7 +48,6 @@ def assert_same(function: Callable[..., Any], plain: Callable[..., Any], inputs:
 
 
 def check() -> None:
-    """Compare every kind of call."""
     tensor, rng = keras.ops.convert_to_tensor, np.random.default_rng(0)
     q, k, v = (tensor(rng.normal(size=(BATCH, HEADS, length, WIDTH)).astype("float32")) for length in (QUERIES, KEYS, KEYS))
     in_bfloat16 = [keras.ops.cast(x, "bfloat16") for x in (q, k, v)]

@@ -34,8 +34,6 @@ def tokenizer(**changes: Any) -> Spoil:
 
 
 def settings(section: str, **changes: Any) -> Spoil:
-    """Other settings inside."""
-
     def write(path: Path) -> None:
         config = json.loads(members_of(path)["mha.json"])["config"]
         config[section] |= changes

@@ -108,7 +108,6 @@ def in_sequence(*parts: Any) -> dict[str, Any]:
 
 
 def piece(piece_id: float) -> Break:
-    """A piece with this id."""
     return tokenizer(model=lambda model: model | {"vocab": model["vocab"] | {"film": piece_id}})
 
 

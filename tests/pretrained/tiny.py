@@ -53,7 +53,6 @@ def tiny_folder(folder: Path, family: str, seed: int = 0, prefix: str = "", **ch
 
 
 def tiny_config(family: str, num_pieces: int) -> dict[str, Any]:
-    """The entries of config.json."""
     sizes: dict[str, Any] = {"model_type": family, "vocab_size": num_pieces, "initializer_range": 0.02}
     if family == "distilbert":
         names = {"dim": WIDTH, "n_layers": BLOCKS, "n_heads": HEADS, "hidden_dim": HIDDEN, "activation": "gelu"}

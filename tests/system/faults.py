@@ -90,7 +90,6 @@ def state(path: Path) -> str:
 
 
 def main(folder: Path) -> None:
-    """Try every fault at every operation."""
     path = folder / "a.keras"  # what is imported late is imported by the first write, and not by every child
     write_checkpoint(path, small_checkpoint(seed=0))
     earlier = path.read_bytes()

@@ -33,7 +33,6 @@ def difference(one: Path, other: Path) -> str:
 
 
 def assert_same_run(one: Path, other: Path) -> None:
-    """The same metrics, weights and history, bit for bit."""
     assert not difference(one, other)
 
 

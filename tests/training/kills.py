@@ -37,7 +37,6 @@ def counted(replace: Callable[..., None], deadly: int) -> tuple[Callable[..., No
 
 
 def main(folder: Path) -> dict[str, Any]:
-    """Kill at every rename."""
     in_numpy(setattr)
     state.LEAST_SECONDS, state.MOST_SHARE = 0.0, 1e9  # a save after every step
     config, data, replace = numpy_config(epochs=EPOCHS), numpy_data(), os.replace

@@ -53,7 +53,6 @@ def sums_known(distribution: Distribution) -> list[Any]:
 
 
 def compare(implementation: str) -> None:
-    """Compare known sums, and the weights after some steps."""
     settings = config(implementation)
     data = prepare(settings)
     with distributed("mirrored") as mirrored:

@@ -35,7 +35,6 @@ def config() -> Config:
 
 @pytest.fixture(scope="module")
 def whole(config: Config, data: PreparedData, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that was never interrupted."""
     output = tmp_path_factory.mktemp("whole") / "run"
     steps: list[StepProgress] = []
     summary = train(config, output, dataclasses.replace(SILENT, on_step=steps.append), data)

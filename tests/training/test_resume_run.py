@@ -64,7 +64,6 @@ def data(config: Config) -> PreparedData:
 
 @pytest.fixture(scope="module")
 def whole(config: Config, data: PreparedData, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that was never interrupted."""
     output = tmp_path_factory.mktemp("whole") / "run"
     train(config, output, data=data)
     return output

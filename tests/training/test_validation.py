@@ -42,7 +42,6 @@ def some_data(num_classes: int) -> PreparedData:
 
 
 def a_trainer(config: Config, data: PreparedData, scale: float = 1.0) -> NumpyTrainer:
-    """A trainer whose last layer is random."""
     trainer = NumpyTrainer(config, data)
     layer, *others = trainer.arrays()
     trainer.set_arrays([(scale * np.random.default_rng(1).normal(size=layer.shape)).astype(np.float32), *others])
