@@ -51,7 +51,7 @@ def memory_estimate(config: Config, data: PreparedData, num_workers: int = 1) ->
     step = max(forward.num_bytes(-(-len(rows) // num_workers), int(lengths[rows].max(initial=1))) for rows in batches)
     in_memory = [(part, min(1.0, most_in_memory(part, linear) / len(part))) for part in (data.train, *unlabelled) if linear and len(part)]
     features = sum(int(num_features(part, linear) * share) for part, share in in_memory) if linear else 0
-    answers = sum(map(len, [data.train, *unlabelled])) if linear else 0
+    answers = sum(map(len, [data.train, *unlabelled])) if linear or training.teacher else 0
     stacked = min(MOST_TEXTS, max(len(data.validation), answers))
     return {
         "model.embed_dim, text.vocabulary_size or model.ngram_buckets": BYTES * COPIES[training.optimizer] * (weights - table)
