@@ -9,6 +9,7 @@ from mha_cli.arrays import Floats, Int32s
 from mha_cli.config.settings import Config
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.labels import NAMED_CLASSES
+from mha_cli.data.targets import one_hot
 from mha_cli.errors import listed, plural, printable
 
 LEAST_TEXTS = 5  # of a class whose absence from the answers is no matter of luck
@@ -19,14 +20,15 @@ def loss_weights(config: Config, texts: EncodedTexts, num_classes: int) -> Float
     """Weights of the texts' losses, (N,): those of the texts times those of their classes; a part of the texts may lack a class.
 
     Balanced, all classes weigh the same: with n_c texts of class c, each of them counts N / (C · n_c), as in scikit-learn. A text of
-    weight 2 counts as two.
+    several classes has the sum of their weights, and one of weight 2 counts as two.
     """
     weights = texts.weights_or_ones
     if config.training.class_weights == "none":
         return weights
-    sizes = num_classes * np.bincount(texts.labels, weights, num_classes)
+    of_classes = one_hot(texts.labels, num_classes)
+    sizes = num_classes * (weights.astype(np.float64) @ of_classes)
     weights_of_classes = np.divide(weights.sum(dtype=np.float64), sizes, out=np.zeros(num_classes), where=sizes > 0)
-    balanced: Floats = weights * weights_of_classes.astype(np.float32)[texts.labels]
+    balanced: Floats = weights * (of_classes @ weights_of_classes.astype(np.float32))
     return balanced
 
 

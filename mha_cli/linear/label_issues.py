@@ -9,7 +9,7 @@ Intelligence Research 70: section 3.1 with eq. 1 and 2 says which labels are con
 Axes: N texts, C classes, U units of the logits, Q questions.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -133,7 +133,7 @@ def cross_fitted_probabilities(texts: EncodedTexts, num_classes: int, config: Co
     folds[np.argsort(rarest_classes(labels), kind="stable")] = np.arange(len(texts)) % FOLDS
     assert config.linear
     features = text_features(texts, ngrams_of(texts, config.linear, callbacks), config.linear, callbacks)
-    weights = loss_weights(config, texts, num_classes)
+    weights = loss_weights(config, replace(texts, weights=None), num_classes)
     examples = Examples(features, labels, num_classes, weights)
     logits_NU = np.zeros((len(texts), examples.units), np.float32)
     for own, model in cross_fitted(examples, choose_regularization(examples, config.seed, callbacks), folds, callbacks):

@@ -1,5 +1,6 @@
 """Labels that may be wrong: which are contradicted, as cleanlab says; out-of-fold probabilities; and the places of their texts."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from mha_cli.config.loading import load_config
 from mha_cli.config.recipes import find_config
-from mha_cli.config.settings import Config, LinearConfig
+from mha_cli.config.settings import Config, LinearConfig, TrainingConfig
 from mha_cli.linear import label_issues as module
 from mha_cli.linear.label_issues import contradicted, cross_fitted_probabilities, find_label_issues, ranked
 from tests.reviews import encoded
@@ -61,6 +62,18 @@ def test_a_class_of_one_text_is_nobody_elses_answer() -> None:
     found = cross_fitted_probabilities(tokens, 3, Config(linear=LinearConfig(max_ngram=1, buckets=128)))
     assert (found[:40, 2] < 0.01).all()  # 0.04 for those whose fold it is in, if it were scored 0 there
     assert (found[:40].argmax(axis=1) == labels[:40]).all()
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_classes_may_be_balanced_and_weights_of_texts_do_not_count(several: bool) -> None:
+    labels = np.arange(40) % 3
+    texts = encoded([[2 + label, 10 + number % 7] for number, label in enumerate(labels)], labels)
+    texts = dataclasses.replace(texts, labels=labels[:, None] != np.arange(3)) if several else texts
+    config = Config(linear=LinearConfig(max_ngram=1, buckets=128), training=TrainingConfig(class_weights="balanced"))
+    found, weighted = (
+        cross_fitted_probabilities(dataclasses.replace(texts, weights=weights), 3, config) for weights in (None, np.linspace(0, 9, 40))
+    )
+    np.testing.assert_array_equal(found, weighted)
 
 
 def test_wrong_labels_are_found_where_they_stand(monkeypatch: pytest.MonkeyPatch) -> None:
