@@ -40,21 +40,22 @@ def masked_softmax(scores_BHLM: Any, mask_BHLM: Any = None) -> Any:
     dtype = scores_BHLM.dtype
 
     @ops.custom_gradient
-    def with_formula(scores_BHLM: Any) -> Any:
-        p_BHLM = ops.cast(softmax_of_allowed(scores_BHLM, mask_BHLM), dtype)
+    def with_formula(scores_BHLM: Any, *mask: Any) -> Any:  # the mask as an argument: JAX lets no traced array in by closure
+        p_BHLM = ops.cast(softmax_of_allowed(scores_BHLM, *mask), dtype)
 
         def gradient(*arguments: Any, upstream: Any = None) -> Any:
             if upstream is None:  # TensorFlow and JAX hand over the gradient alone
                 p, d_p = p_BHLM, arguments[0]
-            else:  # PyTorch also the scores; its p_BHLM has no graph, which second derivatives need
-                p, d_p = softmax_of_allowed(arguments[0], mask_BHLM), upstream
+            else:  # PyTorch also the arguments; its p_BHLM has no graph, which second derivatives need
+                p, d_p = softmax_of_allowed(*arguments), upstream
             p, d_p = ops.cast(p, "float32"), ops.cast(d_p, "float32")
             p_d_p = p * d_p
-            return ops.cast(p_d_p - p * ops.sum(p_d_p, axis=-1, keepdims=True), dtype)
+            d_scores = ops.cast(p_d_p - p * ops.sum(p_d_p, axis=-1, keepdims=True), dtype)
+            return (d_scores, None) if mask else d_scores
 
         return p_BHLM, gradient
 
-    return with_formula(scores_BHLM)
+    return with_formula(scores_BHLM) if mask_BHLM is None else with_formula(scores_BHLM, ops.convert_to_tensor(mask_BHLM))
 
 
 def number_of_weights(q_BHLK: Any, k_BHMK: Any) -> Any:

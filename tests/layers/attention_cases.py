@@ -126,6 +126,30 @@ def paper_softmax(scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
     return np.divide(exponentials, sums, out=np.zeros_like(exponentials), where=sums > 0)
 
 
+def output_and_gradients(function: Callable[..., Any], inputs: list[Any], upstream: np.ndarray) -> list[np.ndarray]:
+    """The output, and the gradients of its product with ``upstream``, in float32, by the backend's own differentiation."""
+    backend = keras.backend.backend()
+    if backend == "jax":
+        import jax
+
+        output, pull = jax.vjp(function, *inputs)
+        gradients = pull(upstream.astype(output.dtype))
+    elif backend == "torch":
+        import torch
+
+        inputs = [x.detach().requires_grad_() for x in inputs]
+        output = function(*inputs)
+        gradients = torch.autograd.grad(output, inputs, torch.tensor(upstream).to(output))
+    else:
+        import tensorflow as tf
+
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            output = function(*inputs)
+        gradients = tape.gradient(output, inputs, tf.cast(upstream, output.dtype))
+    return [keras.ops.convert_to_numpy(keras.ops.cast(x, "float32")) for x in (output, *gradients)]
+
+
 def finite_differences(function: Callable[[], float], x: np.ndarray, step: float = 1e-5) -> np.ndarray:
     """Gradient of ``function``, which reads ``x`` (float64), by central differences."""
     gradient = np.zeros_like(x)

@@ -3,6 +3,7 @@
 ``python test_backends.py RESULTS.npz`` writes the results under the backend that KERAS_BACKEND names.
 """
 
+import functools
 import importlib.util
 import os
 import subprocess
@@ -14,7 +15,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-from attention_cases import BATCH, KEYS, LONGER, QUERIES, QUERY_WIDTH, SIZES, cross, masks_of, prefix_mask, random
+from attention_cases import BATCH, KEYS, LONGER, QUERIES, QUERY_WIDTH, SIZES, cross, masks_of, output_and_gradients, prefix_mask, random
 from layer_contract import randomize
 
 from mha_cli.config.loading import config_from_dict
@@ -70,6 +71,20 @@ def attention_results() -> Iterator[tuple[str, dict[str, np.ndarray]]]:
     yield "auto-long", layer_results(MultiHeadAttention(2, 3), {"query": random(1, 1031, 7)}, use_causal_mask=True)
 
 
+def gradient_results() -> Iterator[tuple[str, dict[str, np.ndarray]]]:
+    """Every implementation with every mask, and once more where the forward pass is computed again for the gradient."""
+    inputs = {name: keras.ops.convert_to_tensor(x) for name, x in cross().items()}
+    upstream = random(BATCH, QUERIES, SIZES["output_dim"], seed=9)
+    for implementation in ("fused", "per_head", "blockwise", "folded"):
+        layer = MultiHeadAttention(**SIZES, implementation=implementation)
+        layer(**inputs)
+        randomize(layer)
+        for name, masks in masks_of(QUERIES, KEYS).items():
+            call = functools.partial(layer, **masks)
+            for kind, function in (("", call), ("-remat", keras.remat(call))):
+                yield f"gradient-{implementation}-{name}{kind}", numbers(output_and_gradients(function, [*inputs.values()], upstream))
+
+
 def results() -> dict[str, np.ndarray]:
     """Every result under the current backend, with the same random inputs and weights under all of them."""
     x, real = random(BATCH, QUERIES, 14), prefix_mask([5, 2, 0], QUERIES)
@@ -78,6 +93,7 @@ def results() -> dict[str, np.ndarray]:
     several = {"num_blocks": 2, "num_heads": [3, 1], "key_dim": 5, "attention_score": "additive", "positions": "sinusoidal"}
     cases = {
         **dict(attention_results()),
+        **dict(gradient_results()),
         "encoder": layer_results(TransformerEncoder(14, 17, 2, normalization="pre"), {"inputs": x, "mask": real, "head_mask": random(2)}),
         "pooling": layer_results(GlobalMaxPooling1D(), {"inputs": x, "mask": real}),
         "model-words": model_results(train=True, characters=11, linear=linear, **words),
@@ -130,7 +146,8 @@ def test_gives_the_same_numbers_as_tensorflow(backend: str, expected: dict[str, 
     assert sum("/trained_" in name for name in found) > 30
     for name, result in found.items():
         assert np.isfinite(result).all(), name
-        np.testing.assert_allclose(result, expected[name], atol=2e-5, rtol=1e-5, err_msg=name)  # numbers of up to 20, rounded
+        rounding = 1e-6 * max(20.0, np.abs(expected[name]).max(initial=0.0))
+        np.testing.assert_allclose(result, expected[name], atol=rounding, rtol=1e-5, err_msg=name)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+from attention_cases import output_and_gradients
 
 from mha_cli.layers import MultiHeadAttention, scaled_dot_product_attention
 from mha_cli.layers.fast.kernels import kernel_attention, kernel_takes
@@ -22,28 +23,12 @@ from mha_cli.layers.masks import look_ahead_mask
 BATCH, HEADS, QUERIES, KEYS, WIDTH = 3, 2, 10, 18, 8
 
 
-def values_and_gradients(function: Callable[..., Any], inputs: list[Any], upstream: Any) -> list[np.ndarray]:
-    """The output, and the gradients of its product with ``upstream``, in float32."""
-    if keras.backend.backend() == "jax":
-        import jax
-
-        output, pull = jax.vjp(function, *inputs)
-        gradients = pull(upstream.astype(output.dtype))
-    else:
-        import torch
-
-        inputs = [x.detach().requires_grad_() for x in inputs]
-        output = function(*inputs)
-        gradients = torch.autograd.grad(output, inputs, upstream.to(output.dtype))
-    return [keras.ops.convert_to_numpy(keras.ops.cast(x, "float32")) for x in (output, *gradients)]
-
-
 def assert_same(function: Callable[..., Any], plain: Callable[..., Any], inputs: list[Any], what: str) -> None:
     """Equal within the rounding of the type, which goes with the largest number."""
-    upstream = keras.ops.convert_to_tensor(np.random.default_rng(1).normal(size=function(*inputs).shape).astype("float32"))
+    upstream = np.random.default_rng(1).normal(size=function(*inputs).shape).astype("float32")
     tolerance = 1e-5 if keras.backend.standardize_dtype(inputs[0].dtype) == "float32" else 2e-2
     exact = [keras.ops.cast(x, "float32") for x in inputs]
-    for found, expected in zip(values_and_gradients(function, inputs, upstream), values_and_gradients(plain, exact, upstream), strict=True):
+    for found, expected in zip(output_and_gradients(function, inputs, upstream), output_and_gradients(plain, exact, upstream), strict=True):
         np.testing.assert_allclose(found, expected, atol=tolerance * np.abs(expected).max(), err_msg=what)
 
 
@@ -98,8 +83,8 @@ def check_compiled(x: Any, holes: Any) -> None:
 
     layer = MultiHeadAttention(HEADS, WIDTH)
     layer.build(x.shape)
-    compiled, upstream = torch.compile(layer, fullgraph=True, backend="aot_eager"), torch.ones_like(x)
-    pairs = (values_and_gradients(lambda x, call=call: call(x, x, key_mask=holes), [x], upstream) for call in (compiled, layer))
+    compiled, upstream = torch.compile(layer, fullgraph=True, backend="aot_eager"), np.ones(x.shape, "float32")
+    pairs = (output_and_gradients(lambda x, call=call: call(x, x, key_mask=holes), [x], upstream) for call in (compiled, layer))
     for found, expected in zip(*pairs, strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
