@@ -1,4 +1,4 @@
-"""Speed and memory of the attention layer, side by side: our three forms, Keras's layer and torch's.
+"""Speed and memory of the attention layer, side by side: our four forms, Keras's layer and torch's.
 
     python benchmarks/attention.py                 # lengths 64 to 4,096: table, attention.json, attention.png
     python benchmarks/attention.py --memory 8192   # peak memory of one forward and backward pass: table, attention-memory.json
@@ -27,8 +27,7 @@ LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
 TOKENS = 8192
 """Tokens of a batch: the number of reviews falls as they get longer."""
 
-IMPLEMENTATIONS = ("fused", "per_head", "blockwise")
-CANDIDATES = (*(f"mha {implementation}" for implementation in IMPLEMENTATIONS), "Keras", "torch")
+CANDIDATES = ("mha auto", "mha fused", "mha per_head", "mha blockwise", "Keras", "torch")
 PASSES = ("forward", "forward and backward")
 SECONDS = 0.2
 """A short pass is repeated for so long, and its best repetition counts: another process ran just before it."""
@@ -40,11 +39,11 @@ def tensorflow_layer(name: str) -> Any:
     """Keras's layer, or ours by the implementation that ``mha IMPLEMENTATION`` names."""
     import keras
 
-    from mha_cli.layers import MultiHeadAttention
+    from mha_cli.layers.fast.attention import IMPLEMENTATIONS
 
     if name == "Keras":
         return keras.layers.MultiHeadAttention(NUM_HEADS, KEY_DIM)
-    return MultiHeadAttention(NUM_HEADS, KEY_DIM, implementation=name.removeprefix("mha "))
+    return IMPLEMENTATIONS[name.removeprefix("mha ")](NUM_HEADS, KEY_DIM)
 
 
 def tensorflow_backward(layer: Any, x: Any) -> Any:
@@ -123,16 +122,9 @@ def measure(lengths: tuple[int, ...], repetitions: int) -> list[dict[str, Any]]:
             for number, name in enumerate(PASSES):
                 answers = harness.ask_in_turn(workers, repetitions, length=length, number=number)
                 best = {candidate: min(times) for candidate, times in answers.items()}
-                rows.append({"length": length, "batch": batch_size(length), "pass": name, "auto": choice_of_auto(length), "ms": best})
-                print(f"length {length:>5}, {name}: {best['mha ' + choice_of_auto(length)]:,.1f} ms", flush=True)
+                rows.append({"length": length, "batch": batch_size(length), "pass": name, "auto": "auto", "ms": best})
+                print(f"length {length:>5}, {name}: {best['mha auto']:,.1f} ms", flush=True)
     return rows
-
-
-def choice_of_auto(length: int) -> str:
-    """The implementation that ``auto`` takes at a length."""
-    from mha_cli.system.working_memory import MOST_SCORES_AT_ONCE
-
-    return "blockwise" if batch_size(length) * NUM_HEADS * length**2 > MOST_SCORES_AT_ONCE else "fused"
 
 
 def peak_megabytes(implementation: str, length: int) -> float:

@@ -20,7 +20,7 @@ import harness
 import keras
 import numpy as np
 
-from mha_cli.layers import GlobalMaxPooling1D, MultiHeadAttention, PositionalEmbedding, TransformerEncoder
+from mha_cli.layers import FastAttention, GlobalMaxPooling1D, MultiHeadAttention, PositionalEmbedding, TransformerEncoder
 
 HEADS, HEAD_WIDTH, TOKENS = 8, 64, 16_384
 WIDTH = HEADS * HEAD_WIDTH
@@ -126,15 +126,12 @@ def captured(function: Callable[[], Any]) -> Callable[[], Any]:
 def attention_rows(tokens: int) -> Iterator[str]:
     """Every layer at every length, without and with a padding mask."""
     rng = np.random.default_rng(0)
-    ours = {"mha": "auto"} if keras.backend.backend() == "torch" else {"mha": "auto", "mha, plain": "fused"}
+    ours = {"mha": FastAttention} if keras.backend.backend() == "torch" else {"mha": FastAttention, "mha, plain": MultiHeadAttention}
     for length, padded in itertools.product([length for length in LENGTHS if length <= tokens] or [tokens], (False, True)):
         x = keras.ops.convert_to_tensor(rng.normal(size=(tokens // length, length, WIDTH)), "bfloat16")
         real = np.arange(length) < rng.integers(length // 2, length + 1, tokens // length)[:, None]
         masks = {"key_mask": keras.ops.convert_to_tensor(real)} if padded else {}
-        layers: dict[str, Any] = {
-            name: MultiHeadAttention(HEADS, HEAD_WIDTH, implementation=implementation, dtype="bfloat16")
-            for name, implementation in ours.items()
-        }
+        layers: dict[str, Any] = {name: layer(HEADS, HEAD_WIDTH, dtype="bfloat16") for name, layer in ours.items()}
         if keras.backend.backend() == "torch":
             import torch
             import torch_modules

@@ -2,6 +2,7 @@
 
 from mha_cli.layers.attention import MultiHeadAttention, additive_attention, scaled_dot_product_attention
 from mha_cli.layers.encoder import TransformerEncoder
+from mha_cli.layers.fast.attention import BlockwiseAttention, FastAttention, FoldedAttention, FusedAttention
 from mha_cli.layers.fast.blockwise import blockwise_attention
 from mha_cli.layers.ngram_linear import NgramLinear
 from mha_cli.layers.pooling import POOLINGS, FirstPosition, GlobalMaxPooling1D, GlobalMeanPooling1D
@@ -10,7 +11,11 @@ from mha_cli.layers.tokens import TokenEmbedding
 
 __all__ = [
     "POOLINGS",
+    "BlockwiseAttention",
+    "FastAttention",
     "FirstPosition",
+    "FoldedAttention",
+    "FusedAttention",
     "GlobalMaxPooling1D",
     "GlobalMeanPooling1D",
     "MultiHeadAttention",

@@ -53,3 +53,22 @@ def check_inputs(layer: Any, **inputs: Any) -> None:
         sizes = inputs[one].shape[axis], inputs[other].shape[axis]
         if sizes[0] != sizes[1] and None not in sizes:
             raise ValueError(f"{one} has {sizes[0]} {what} and {other} has {sizes[1]}; both need the same number")
+
+
+class AttentionLayer(Layer):
+    """A layer of attention as Keras asks for its shapes: ``num_heads``, and ``output_dim`` or the width of the query."""
+
+    num_heads: int
+    output_dim: int | None
+
+    def compute_output_shape(self, query_shape: Any, value_shape: Any = None, key_shape: Any = None) -> tuple[Any, ...]:
+        """(B, L, O)."""
+        return (*query_shape[:-1], self.output_dim or query_shape[-1])
+
+    def compute_output_spec(self, query: Any, value: Any = None, key: Any = None, return_attention_scores: bool = False, **_: Any) -> Any:
+        """Shapes of a symbolic call: (B, L, O), and the weights (B, H, L, M) on request."""
+        output = keras.KerasTensor(self.compute_output_shape(query.shape), dtype=self.compute_dtype)
+        if not return_attention_scores:
+            return output
+        keys = next(tensor for tensor in (key, value, query) if tensor is not None)
+        return output, keras.KerasTensor((query.shape[0], self.num_heads, query.shape[1], keys.shape[1]), dtype=self.compute_dtype)

@@ -9,7 +9,7 @@ import keras
 from keras import ops
 
 from mha_cli.layers.arguments import Layer, check_choice, check_shares, check_sizes
-from mha_cli.layers.attention import MultiHeadAttention
+from mha_cli.layers.fast.attention import IMPLEMENTATIONS
 
 NORMALIZATIONS = ("post", "pre")
 
@@ -34,7 +34,7 @@ class TransformerEncoder(Layer):
         dropout: share of each sub-layer's output zeroed in training, before the residual sum.
         attention_score: ``dot_product`` or ``additive``, see ``MultiHeadAttention``.
         use_scale: whether dot products are multiplied by 1/√d_k.
-        attention_implementation: see ``implementation`` of ``MultiHeadAttention``.
+        attention_implementation: which of ``IMPLEMENTATIONS`` computes the attention; all give the same numbers.
         norm_epsilon: added to the variances by layer normalization.
 
     Masking: padded positions are never looked at; the mask is handed on.
@@ -65,6 +65,7 @@ class TransformerEncoder(Layer):
         check_sizes(embed_dim=embed_dim, feed_forward_dim=feed_forward_dim, num_heads=num_heads, key_dim=key_dim, value_dim=value_dim)
         check_shares(attention_dropout=attention_dropout, dropout=dropout)
         check_choice("normalization", normalization, NORMALIZATIONS)
+        check_choice("attention_implementation", attention_implementation, [*IMPLEMENTATIONS])
         if key_dim is None and embed_dim % num_heads:
             raise ValueError(f"num_heads {num_heads} does not divide embed_dim {embed_dim}; change one, or give key_dim")
         self.embed_dim, self.feed_forward_dim, self.activation = embed_dim, feed_forward_dim, activation
@@ -73,7 +74,7 @@ class TransformerEncoder(Layer):
         self.normalization, self.attention_dropout, self.dropout = normalization, attention_dropout, dropout
         self.norm_epsilon = norm_epsilon
         policy = self.dtype_policy
-        self.attention = MultiHeadAttention(
+        self.attention = IMPLEMENTATIONS[attention_implementation](
             num_heads=num_heads,
             key_dim=key_dim or embed_dim // num_heads,
             value_dim=value_dim,
@@ -82,7 +83,6 @@ class TransformerEncoder(Layer):
             dropout=attention_dropout,
             attention_score=attention_score,
             use_scale=use_scale,
-            implementation=attention_implementation,
             dtype=policy,
             name="attention",
         )

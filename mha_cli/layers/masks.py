@@ -12,6 +12,39 @@ from typing import Any
 from keras import ops
 
 
+def allowed_keys(
+    sizes: Sequence[int | None],
+    query_BLD: Any,
+    key_BMD: Any,
+    value_mask: Any = None,
+    key_mask: Any = None,
+    attention_mask: Any = None,
+    valid_lengths: Any = None,
+    use_causal_mask: bool = False,
+) -> tuple[Any, bool]:
+    """All masks of a call in one, and whether it is the causal one alone; ``sizes`` are B, H, L and M as far as they are known."""
+    query_length, key_length = ops.shape(query_BLD)[1], ops.shape(key_BMD)[1]
+    causal_11LM = look_ahead_mask(query_length, key_length) if use_causal_mask else None
+    mask_BHLM = combine(
+        sizes,
+        value_mask=padding_mask(value_mask),
+        key_mask=padding_mask(key_mask),
+        attention_mask=broadcast_mask(attention_mask),
+        valid_lengths=valid_lengths_mask(valid_lengths, key_length),
+        use_causal_mask=causal_11LM,
+    )
+    return mask_BHLM, use_causal_mask and mask_BHLM is causal_11LM
+
+
+def blank_padding(query_mask: Any, sizes: Sequence[int | None], output_BLO: Any, weights_BHLM: Any, bias_O: Any) -> tuple[Any, Any]:
+    """Output and weights of queries that look nowhere where ``query_mask``, bool (B, L), is False: the bias, and zeros."""
+    if query_mask is None:
+        return output_BLO, weights_BHLM
+    real_B1L1 = combine(sizes, query_mask=ops.swapaxes(padding_mask(query_mask), 2, 3))
+    output_BLO = ops.where(real_B1L1[:, 0], output_BLO, 0.0 if bias_O is None else ops.convert_to_tensor(bias_O))
+    return output_BLO, None if weights_BHLM is None else ops.where(real_B1L1, weights_BHLM, 0.0)
+
+
 def padding_mask(real_BM: Any) -> Any:
     """(B, 1, 1, M) from the padding mask of the keys, bool (B, M), True at real positions."""
     if real_BM is None:

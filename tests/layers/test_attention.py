@@ -28,28 +28,31 @@ from attention_cases import (
 )
 from layer_contract import check_layer
 
-from mha_cli.layers.attention import MultiHeadAttention
+from mha_cli.layers import BlockwiseAttention, MultiHeadAttention
 
 
 @pytest.mark.parametrize(
-    ("use_bias", "attention_score", "implementation"), [(True, "additive", "per_head"), (False, "dot_product", "blockwise")]
+    ("kind", "use_bias", "attention_score", "head_by_head"),
+    [(MultiHeadAttention, True, "additive", True), (BlockwiseAttention, False, "dot_product", False)],
 )
-def test_honours_the_layer_contract(use_bias: bool, attention_score: str, implementation: str, tmp_path: Path) -> None:
+def test_honours_the_layer_contract(
+    kind: type[MultiHeadAttention], use_bias: bool, attention_score: str, head_by_head: bool, tmp_path: Path
+) -> None:
     check_layer(
-        MultiHeadAttention,
+        kind,
         {
             **SIZES,
             "use_bias": use_bias,
             "dropout": 0.1,
             "attention_score": attention_score,
             "use_scale": True,
-            "implementation": implementation,
+            "head_by_head": head_by_head,
         },
         [random(BATCH, QUERIES, QUERY_WIDTH), random(BATCH, KEYS, VALUE_WIDTH)],
         (BATCH, QUERIES, OUTPUT_DIM),
         tmp_path,
         keeps_mask=True,
-        at_default=["use_bias", "use_scale"] if use_bias else ["attention_score", "use_scale"],
+        at_default=["use_bias", "use_scale"] if use_bias else ["attention_score", "use_scale", "head_by_head"],
         # A key bias adds the same to all dot products of a query, which softmax does not see.
         weights_without_gradient=[] if attention_score == "additive" else ["key_bias"],
     )

@@ -19,7 +19,16 @@ from attention_cases import BATCH, KEYS, LONGER, QUERIES, QUERY_WIDTH, SIZES, cr
 from layer_contract import randomize
 
 from mha_cli.config.loading import config_from_dict
-from mha_cli.layers import GlobalMaxPooling1D, MultiHeadAttention, TransformerEncoder, blockwise_attention
+from mha_cli.layers import (
+    BlockwiseAttention,
+    FastAttention,
+    FoldedAttention,
+    GlobalMaxPooling1D,
+    MultiHeadAttention,
+    TransformerEncoder,
+    blockwise_attention,
+)
+from mha_cli.layers.fast.attention import IMPLEMENTATIONS
 from mha_cli.model.classifier import build_classifier
 from tests.reviews import with_characters
 
@@ -60,15 +69,15 @@ def attention_results() -> Iterator[tuple[str, dict[str, np.ndarray]]]:
     inputs, masks = cross(), masks_of(QUERIES, KEYS)
     masks["all-together"].pop("use_causal_mask")
     for implementation in ("fused", "per_head", "blockwise", "folded"):
-        layer = MultiHeadAttention(**SIZES, implementation=implementation)
+        layer = IMPLEMENTATIONS[implementation](**SIZES)
         yield f"{implementation}-weights", layer_results(layer, inputs, return_attention_scores=True)
         yield f"{implementation}-masks", layer_results(layer, {**inputs, **masks["all-together"]}, use_causal_mask=True)
-    layer = MultiHeadAttention(**SIZES, implementation="per_head", attention_score="additive")
+    layer = MultiHeadAttention(**SIZES, head_by_head=True, attention_score="additive")
     yield "additive", layer_results(layer, {**inputs, **masks["padding"]})
-    yield "unscaled", layer_results(MultiHeadAttention(**SIZES, implementation="folded", use_scale=False, use_bias=False), inputs)
+    yield "unscaled", layer_results(FoldedAttention(**SIZES, use_scale=False, use_bias=False), inputs)
     longer = {"query": random(BATCH, LONGER, QUERY_WIDTH), "query_mask": prefix_mask([LONGER, 257, 5], LONGER)}
-    yield "longer", layer_results(MultiHeadAttention(**SIZES, implementation="blockwise"), longer, use_causal_mask=True)
-    yield "auto-long", layer_results(MultiHeadAttention(2, 3), {"query": random(1, 1031, 7)}, use_causal_mask=True)
+    yield "longer", layer_results(BlockwiseAttention(**SIZES), longer, use_causal_mask=True)
+    yield "auto-long", layer_results(FastAttention(2, 3), {"query": random(1, 1031, 7)}, use_causal_mask=True)
 
 
 def gradient_results() -> Iterator[tuple[str, dict[str, np.ndarray]]]:
@@ -76,7 +85,7 @@ def gradient_results() -> Iterator[tuple[str, dict[str, np.ndarray]]]:
     inputs = {name: keras.ops.convert_to_tensor(x) for name, x in cross().items()}
     upstream = random(BATCH, QUERIES, SIZES["output_dim"], seed=9)
     for implementation in ("fused", "per_head", "blockwise", "folded"):
-        layer = MultiHeadAttention(**SIZES, implementation=implementation)
+        layer = IMPLEMENTATIONS[implementation](**SIZES)
         layer(**inputs)
         randomize(layer)
         for name, masks in masks_of(QUERIES, KEYS).items():

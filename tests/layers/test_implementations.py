@@ -36,23 +36,25 @@ from attention_cases import (
 from layer_contract import randomize
 
 from mha_cli.layers import MultiHeadAttention, blockwise_attention, scaled_dot_product_attention
+from mha_cli.layers.fast.attention import IMPLEMENTATIONS as FAST
 from tests.covering import pairwise
 
 SCORES: dict[str, dict[str, Any]] = {"dot": {}, "unscaled": {"use_scale": False}, "additive": {"attention_score": "additive"}}
-IMPLEMENTATIONS = {
-    "dot": ("fused", "per_head", "blockwise", "folded"),
-    "unscaled": ("fused", "per_head", "blockwise", "folded"),
-    "additive": ("fused", "per_head"),
+IMPLEMENTATIONS = {**FAST, "all_heads": MultiHeadAttention}
+DEFINED = {
+    "dot": ("all_heads", "fused", "per_head", "blockwise", "folded"),
+    "unscaled": ("all_heads", "fused", "per_head", "blockwise", "folded"),
+    "additive": ("all_heads", "fused", "per_head"),
 }
 EVERY_KIND = [
-    (implementation, attention_score) for attention_score, implementations in IMPLEMENTATIONS.items() for implementation in implementations
+    (implementation, attention_score) for attention_score, implementations in DEFINED.items() for implementation in implementations
 ]
 
 
 @functools.cache
 def cross_layer(implementation: str = "fused", **arguments: Any) -> MultiHeadAttention:
     """A layer that tests share: none of them changes its weights."""
-    return built(MultiHeadAttention(**SIZES, implementation=implementation, **arguments), *cross().values())
+    return built(IMPLEMENTATIONS[implementation](**SIZES, **arguments), *cross().values())
 
 
 def assert_same_output(output: Any, expected: Any) -> None:
@@ -91,10 +93,10 @@ def fused_results(attention_score: str, masks: str) -> tuple[np.ndarray, dict[st
 @pytest.mark.parametrize(
     ("implementation", "attention_score", "masks"),
     pairwise(
-        ["auto", "fused", "per_head", "blockwise", "folded"],
+        [*IMPLEMENTATIONS],
         [*SCORES],
         [*masks_of(QUERIES, KEYS)],
-        valid=lambda implementation, attention_score, _: implementation in ("auto", *IMPLEMENTATIONS[attention_score]),
+        valid=lambda implementation, attention_score, _: implementation in ("auto", *DEFINED[attention_score]),
     ),
 )
 def test_all_implementations_equal_the_paper_and_one_another(implementation: str, attention_score: str, masks: str) -> None:
@@ -146,10 +148,7 @@ def test_dropped_weights_do_not_sum_to_one_and_are_not_folded(monkeypatch: pytes
     monkeypatch.setattr(keras.random, "dropout", lambda weights, rate, seed: weights * kept)
     wide = max(KEY_WIDTH, VALUE_WIDTH)
     sizes = {**SIZES, "key_dim": wide, "value_dim": wide}
-    layers = [
-        built(MultiHeadAttention(**sizes, implementation=implementation, dropout=0.5), *cross().values())
-        for implementation in ("fused", "auto")
-    ]
+    layers = [built(IMPLEMENTATIONS[implementation](**sizes, dropout=0.5), *cross().values()) for implementation in ("fused", "auto")]
     fused, auto = (layer(**cross(), training=True) for layer in layers)
     assert_same_output(auto, fused)
     assert np.abs(np.array(fused) - np.array(layers[0](**cross()))).max() > 0.1
@@ -160,10 +159,10 @@ def test_dropped_weights_do_not_sum_to_one_and_are_not_folded(monkeypatch: pytes
 EMPTY = {"no-keys": (BATCH, QUERIES, 0), "no-queries": (BATCH, 0, KEYS), "no-entries": (0, QUERIES, KEYS), "nothing": (0, 0, 0)}
 
 
-@pytest.mark.parametrize("implementation", ["auto", "fused", "per_head", "blockwise", "folded"])
+@pytest.mark.parametrize("implementation", [*IMPLEMENTATIONS])
 def test_of_nothing_comes_the_output_bias(implementation: str) -> None:
     wide = max(KEY_WIDTH, VALUE_WIDTH)  # which auto folds
-    layer = built(MultiHeadAttention(**{**SIZES, "key_dim": wide, "value_dim": wide}, implementation=implementation), *cross().values())
+    layer = built(IMPLEMENTATIONS[implementation](**{**SIZES, "key_dim": wide, "value_dim": wide}), *cross().values())
     weights = {weight.name: weight.value for weight in layer.trainable_variables}
 
     def run(query: Any, value: Any, key: Any, value_mask: Any, attention_mask: Any) -> Any:
@@ -205,7 +204,7 @@ def test_a_single_key_is_looked_at_without_a_warning(implementation: str, attent
 def test_gradients_equal_finite_differences(attention_score: str) -> None:
     """Of the fused implementation, which the others equal."""
     x = {"query": random(2, 2, 3), "value": random(2, 5, 2), "key": random(2, 5, 3)}
-    layer = built(MultiHeadAttention(2, 3, value_dim=2, output_dim=5, implementation="fused", **SCORES[attention_score]), *x.values())
+    layer = built(MultiHeadAttention(2, 3, value_dim=2, output_dim=5, **SCORES[attention_score]), *x.values())
     allowed = random_mask(2, 2, 2, 5)
     allowed[1, :, 1] = False
     gate, upstream = np.array([[1.0, -0.5], [2.0, 0.3]]), random(2, 2, 5, seed=9)
@@ -228,10 +227,7 @@ def test_mixed_precision_is_close_to_float32(implementation: str, attention_scor
     softmax = keras.ops.softmax
     monkeypatch.setattr(keras.ops, "softmax", lambda scores, axis: seen.append(scores.dtype) or softmax(scores, axis))
     x = cross()
-    layers = [
-        MultiHeadAttention(**SIZES, implementation=implementation, dtype=dtype, **SCORES[attention_score])
-        for dtype in ("float32", "mixed_bfloat16")
-    ]
+    layers = [IMPLEMENTATIONS[implementation](**SIZES, dtype=dtype, **SCORES[attention_score]) for dtype in ("float32", "mixed_bfloat16")]
     for layer in layers:
         layer(*x.values())
         randomize(layer, scale=0.2)
@@ -273,17 +269,7 @@ def test_scores_beyond_float16_equal_torch(function: Callable[..., Any], masked:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"implementation": "flash"}, r"implementation is 'flash'; choose from auto, fused, per_head, blockwise, folded"),
         ({"attention_score": "cosine"}, r"attention_score is 'cosine'; choose from dot_product, additive"),
-        (
-            {"implementation": "blockwise", "attention_score": "additive"},
-            r"implementation 'blockwise' computes dot products only; take implementation 'fused'",
-        ),
-        (
-            {"implementation": "folded", "attention_score": "additive"},
-            r"implementation 'folded' computes dot products only; take implementation 'fused'",
-        ),
-        ({"implementation": "folded", "dropout": 0.1}, r"implementation 'folded' computes no dropout; take implementation 'fused'"),
         ({"dropout": 1.0}, r"dropout is 1\.0; it must be at least 0 and below 1"),
         ({"value_dim": 0}, "value_dim is 0; it must be at least 1"),
     ],

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from attention_cases import output_and_gradients
 
-from mha_cli.layers import MultiHeadAttention, scaled_dot_product_attention
+from mha_cli.layers import FastAttention, MultiHeadAttention, scaled_dot_product_attention
 from mha_cli.layers.fast.kernels import kernel_attention, kernel_takes
 from mha_cli.layers.masks import look_ahead_mask
 
@@ -66,9 +66,9 @@ def check() -> None:
 
 
 def check_layer(x: Any, lengths: Any, holes: Any) -> None:
-    """``auto``, which takes the kernel on a GPU, gives what ``fused`` gives, in bfloat16."""
+    """The layer that takes the kernel on a GPU gives what the plain one gives, in bfloat16."""
     x = keras.ops.cast(x, "bfloat16")
-    layers = [MultiHeadAttention(HEADS, WIDTH, implementation=implementation, dtype="bfloat16") for implementation in ("auto", "fused")]
+    layers = [kind(HEADS, WIDTH, dtype="bfloat16") for kind in (FastAttention, MultiHeadAttention)]
     for layer in layers:
         layer.build(x.shape)
     layers[1].set_weights(layers[0].get_weights())
@@ -81,7 +81,7 @@ def check_compiled(x: Any, holes: Any) -> None:
     """``torch.compile`` makes one graph of a layer, without a way back into Python, and numbers and gradients stay."""
     import torch
 
-    layer = MultiHeadAttention(HEADS, WIDTH)
+    layer = FastAttention(HEADS, WIDTH)
     layer.build(x.shape)
     compiled, upstream = torch.compile(layer, fullgraph=True, backend="aot_eager"), np.ones(x.shape, "float32")
     pairs = (output_and_gradients(lambda x, call=call: call(x, x, key_mask=holes), [x], upstream) for call in (compiled, layer))

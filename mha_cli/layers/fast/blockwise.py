@@ -12,43 +12,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from mha_cli.layers.fast.kernels import kernel_attention, kernel_takes
-from mha_cli.layers.numerics import dot_products, masked_softmax, number_of_weights
-from mha_cli.system.working_memory import MOST_SCORES_AT_ONCE, QUERIES_OF_A_BLOCK
+from mha_cli.layers.fast.fused import softmax
+from mha_cli.layers.numerics import dot_products
+from mha_cli.system.working_memory import QUERIES_OF_A_BLOCK
 
 BLOCK_SEED_STEP = 1_000_003  # between the seeds of one block and the next, so that no block draws the dropout of another call's block
-
-
-def attend_within_memory(
-    layer: Any,
-    q_BHLK: Any,
-    k_BHMK: Any,
-    v_BHMV: Any,
-    mask_BHLM: Any,
-    dropout: float = 0.0,
-    scaled: bool | None = None,
-    causal: bool = False,
-) -> Any:
-    """The mixed values of an attention layer: by a kernel, or block by block if it asks for that or beyond ``MOST_SCORES_AT_ONCE`` weights.
-
-    ``scaled`` None is the setting of the layer, which takes dot products; ``causal`` says whether the mask is ``look_ahead_mask`` alone.
-    """
-    scale = layer.use_scale if scaled is None else scaled
-    if layer.implementation == "auto" and not dropout and kernel_takes(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, causal):
-        return kernel_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, causal, scale)
-
-    def at_once() -> Any:
-        return layer.attend(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, scale)[0]
-
-    def by_blocks() -> Any:
-        seed = layer.seed_generator.next() if dropout else None
-        return blockwise_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, seed, scaled=scale)
-
-    too_many = layer.implementation == "blockwise" or number_of_weights(q_BHLK, k_BHMK) > MOST_SCORES_AT_ONCE
-    if isinstance(too_many, bool):
-        return by_blocks() if too_many else at_once()
-    # In this order: with the branches swapped, TensorFlow 2.21's graph optimizer makes a whole model give nothing, shape (0,).
-    return ops.cond(too_many, by_blocks, at_once)
 
 
 def blockwise_attention(
@@ -89,7 +57,7 @@ def blockwise_attention(
         @keras.remat
         def attend(q_BHQK: Any, k_BHMK: Any, v_BHMV: Any) -> Any:
             scores_BHQM = dot_products(q_BHQK * scale, k_BHMK)
-            weights_BHQM = ops.cast(masked_softmax(scores_BHQM, mask_BHLM if one_mask_for_all else mask_BHQM), v_BHMV.dtype)
+            weights_BHQM = ops.cast(softmax(scores_BHQM, mask_BHLM if one_mask_for_all else mask_BHQM), v_BHMV.dtype)
             return ops.matmul(weights_BHQM * dropout_mask(weights_BHQM, dropout, seed, number), v_BHMV)
 
         return attend(q_BHQK, k_BHMK, v_BHMV)

@@ -16,30 +16,16 @@ F widths of queries, keys and values, O output width.
 Source: Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits", section "Attention Heads are Independent and Additive".
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from keras import ops
 
-from mha_cli.layers.fast.blockwise import attend_within_memory
 
-
-def folds(layer: Any, mask_BHLM: Any, gate_BH11: Any) -> bool:
-    """Whether a call without dropout can be folded, as the same keys are open to all heads and queries, and is to be."""
-    same_for_all = gate_BH11 is None and (mask_BHLM is None or tuple(mask_BHLM.shape[1:3]) == (1, 1))
-    return same_for_all and (layer.implementation == "folded" or (layer.implementation == "auto" and folding_pays(layer)))
-
-
-def folding_pays(layer: Any) -> bool:
-    """Whether the heads of a layer that takes dot products are as wide as what they project, or wider."""
-    _, _, key_dim = layer.query_kernel.shape
-    value_width, _, value_dim = layer.value_kernel.shape
-    return layer.attention_score == "dot_product" and key_dim >= layer.key_kernel.shape[0] and value_dim >= value_width
-
-
-def folded_attention(layer: Any, query_BLD: Any, key_BME: Any, value_BMF: Any, mask_B11M: Any) -> Any:
+def folded_attention(layer: Any, query_BLD: Any, key_BME: Any, value_BMF: Any, mask_B11M: Any, mix: Callable[..., Any]) -> Any:
     """The sum over the heads of softmax((x A + a) xᵀ) x B + b, plus b^O.
 
-    As all heads have the same keys and values, the H queries of each of the L positions are L·H queries of one head.
+    As all heads have the same keys and values, the H queries of each of the L positions are L·H queries of one head; ``mix`` computes it.
     """
     # The key bias drops out; times zero it still has a gradient, zero, where an optimizer looks for one.
     query_bias_HK = layer.query_bias + 0.0 * layer.key_bias if layer.use_bias else None
@@ -55,7 +41,7 @@ def folded_attention(layer: Any, query_BLD: Any, key_BME: Any, value_BMF: Any, m
     queries = ops.matmul(query_BLD, ops.reshape(scores_kernel_DHE, (query_BLD.shape[2], heads * key_width)))
     q_B1QE = ops.reshape(queries, (batch, 1, length * heads, key_width))
     one_head = q_B1QE, ops.expand_dims(key_BME, 1), ops.expand_dims(value_BMF, 1), mask_B11M
-    mixed_B1QF = attend_within_memory(layer, *one_head, scaled=False)  # the factor 1/√d_k is in A and a already
+    mixed_B1QF = mix(*one_head, dropout=0.0, scaled=False)  # the factor 1/√d_k is in A and a already
     joined = ops.reshape(mixed_B1QF, (batch, length, heads * value_width))
     output_BLO = ops.matmul(joined, ops.reshape(output_kernel_HFO[:, :value_width], (heads * value_width, output_width)))
     if not layer.use_bias:

@@ -10,7 +10,7 @@ import torch
 from attention_cases import EXACT, assert_same_gradient, finite_differences, paper_softmax, random, random_mask
 
 from mha_cli.layers import blockwise_attention, scaled_dot_product_attention
-from mha_cli.layers.numerics import masked_softmax
+from mha_cli.layers.fast import fused
 
 BATCH, HEADS, KEY_DIM, VALUE_DIM, BLOCK = 2, 3, 5, 7, 5
 LENGTHS = [(3, 11), (10, 7), (13, 2), (1, 1)]  # queries and keys; below the block length, twice it, above it
@@ -130,11 +130,11 @@ def test_no_block_of_weights_outlives_the_forward_pass(monkeypatch: pytest.Monke
     made = []
 
     def softmax(scores: Any, mask: Any = None) -> Any:
-        weights = masked_softmax(scores, mask)
+        weights = fused.softmax(scores, mask)
         made.append(weakref.ref(weights))
         return weights
 
-    monkeypatch.setattr("mha_cli.layers.fast.blockwise.masked_softmax", softmax)
+    monkeypatch.setattr("mha_cli.layers.fast.blockwise.softmax", softmax)
     inputs = inputs_of(13, 11)
     with tf.GradientTape() as tape:  # which keeps what it thinks the backward pass will need
         tape.watch(inputs)

@@ -1,4 +1,4 @@
-"""Which implementation the attention layer takes."""
+"""Which computation the fast attention layer chooses."""
 
 import functools
 from typing import Any
@@ -8,27 +8,24 @@ import pytest
 import tensorflow as tf
 from attention_cases import EXACT, assert_same_gradient, built, random
 
-from mha_cli.layers import MultiHeadAttention, attention, blockwise_attention
-from mha_cli.layers.fast import blockwise
-from mha_cli.layers.numerics import number_of_weights
+from mha_cli.layers import BlockwiseAttention, FastAttention, MultiHeadAttention, blockwise_attention
+from mha_cli.layers.fast import attention
+from mha_cli.layers.fast.attention import number_of_weights
 
-MOST_WEIGHTS = 300  # what ``auto`` computes at once in these tests
-WIDTH = 3  # of the inputs: wider than a head, so that ``auto`` does not fold
+MOST_WEIGHTS = 300  # what ``FastAttention`` computes at once in these tests
+WIDTH = 3  # of the inputs: wider than a head, so that ``FastAttention`` does not fold
 
 
 @pytest.fixture
 def blocks_add_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes it seen which function ran: block by block, every mixed value is 1 too large."""
-    monkeypatch.setattr(blockwise, "blockwise_attention", lambda *arguments, **scaled: blockwise_attention(*arguments, **scaled) + 1.0)
-    monkeypatch.setattr(blockwise, "MOST_SCORES_AT_ONCE", MOST_WEIGHTS)
+    monkeypatch.setattr(attention, "blockwise_attention", lambda *arguments, **scaled: blockwise_attention(*arguments, **scaled) + 1.0)
+    monkeypatch.setattr(attention, "MOST_SCORES_AT_ONCE", MOST_WEIGHTS)
 
 
 def auto_and_fused(**arguments: Any) -> list[MultiHeadAttention]:
-    """A layer in either implementation, whose output is the mixed values themselves."""
-    layers = [
-        MultiHeadAttention(1, 2, output_dim=2, use_bias=False, implementation=implementation, **arguments)
-        for implementation in ("auto", "fused")
-    ]
+    """A fast and a plain layer, whose output is the mixed values themselves."""
+    layers = [kind(1, 2, output_dim=2, use_bias=False, **arguments) for kind in (FastAttention, MultiHeadAttention)]
     for layer in layers:
         built(layer, random(1, 3, WIDTH))
         layer.output_kernel.assign(np.eye(2)[None])
@@ -53,12 +50,12 @@ def test_auto_takes_blocks_where_there_would_be_many_weights(known: bool) -> Non
 def test_auto_folds_wide_heads_and_learns_as_fused(known: bool, length: int, key_dim: int, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
     blocks = lambda *arguments, **scaled: calls.append(0) or blockwise_attention(*arguments, **scaled)  # noqa: E731
-    monkeypatch.setattr(blockwise, "blockwise_attention", blocks)
-    monkeypatch.setattr(blockwise, "MOST_SCORES_AT_ONCE", MOST_WEIGHTS)
+    monkeypatch.setattr(attention, "blockwise_attention", blocks)
+    monkeypatch.setattr(attention, "MOST_SCORES_AT_ONCE", MOST_WEIGHTS)
     folds = attention.folded_attention
     monkeypatch.setattr(attention, "folded_attention", lambda *arguments: calls.append(1) or folds(*arguments))
     x = tf.constant(random(2, length, WIDTH))
-    layers = [built(MultiHeadAttention(2, key_dim, implementation=implementation), x) for implementation in ("fused", "auto")]
+    layers = [built(kind(2, key_dim), x) for kind in (MultiHeadAttention, FastAttention)]
     weigh = tf.constant(random(2, length, WIDTH, seed=9))
 
     def gradients(x: Any, layer: MultiHeadAttention) -> Any:
@@ -82,13 +79,13 @@ def test_more_weights_than_an_int32_counts() -> None:
     assert float(unknown(q, k)) == pytest.approx(32 * 8 * 8192 * 8193)
 
 
-@pytest.mark.parametrize("implementation", ["auto", "blockwise"])
+@pytest.mark.parametrize("kind", [FastAttention, BlockwiseAttention])
 @pytest.mark.usefixtures("blocks_add_one")
-def test_returned_weights_are_computed_at_once(implementation: str) -> None:
+def test_returned_weights_are_computed_at_once(kind: type[MultiHeadAttention]) -> None:
     query, value = random(1, 3, 2), random(1, 2 * MOST_WEIGHTS, 2)
     layer, fused = (
-        built(MultiHeadAttention(1, 2, implementation=implementation), query, value),
-        built(MultiHeadAttention(1, 2, implementation="fused"), query, value),
+        built(kind(1, 2), query, value),
+        built(MultiHeadAttention(1, 2), query, value),
     )
     for ours, expected in zip(*(one(query, value, return_attention_scores=True) for one in (layer, fused)), strict=True):
         np.testing.assert_allclose(ours, expected, **EXACT)
