@@ -1,7 +1,7 @@
 """What MkDocs is told beside mkdocs.yml: these pages stand in a repository, and link to what lies in it beside ``docs/``.
 
-Groups and order of the pages are those of ``index.md``. What a page links to beside ``docs/`` becomes part of the site: pages under names
-of their own, other files (sources, pictures) as they are; of a link to a folder its text is left.
+Groups, titles and order of the pages are those of ``index.md``. What a page links to beside ``docs/`` becomes part of the site: pages
+under names of their own, other files (sources, pictures) as they are; of a link to a folder its text is left.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ CODE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 def on_config(config: MkDocsConfig) -> None:
     """Take the navigation from the tables of ``index.md``."""
     tables = GROUP.findall((ROOT / "docs" / "index.md").read_text("utf-8"))
-    config.nav = ["index.md", *({title: [site_name("docs", link) for _, link, _ in LINK.findall(table)]} for title, table in tables)]
+    groups = [{group: [{text[1:-1]: site_name("docs", link)} for text, link, _ in LINK.findall(table)]} for group, table in tables]
+    config.nav = ["index.md", *groups]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> None:

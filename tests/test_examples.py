@@ -210,7 +210,7 @@ def run_shell(example: Example) -> None:
 
 
 def raise_if_missing(stderr: str) -> None:
-    if "; pip install 'mha[" in stderr:
+    if "; pip install -e '.[" in stderr:
         raise ModuleNotFoundError(stderr)
 
 

@@ -26,8 +26,8 @@ class DataOptions:
             "--data",
             metavar="SOURCE",
             help="Labelled texts: a file (CSV, TSV, JSONL, fastText, Parquet), files such as 'part-*.csv' (again for further ones), a "
-            "folder with one sub-folder per class, [bold]sample[/bold], or [bold]tfds:NAME[/bold]. By default, the evaluation of a run of "
-            "your own takes the data that its config names.",
+            "folder with one sub-folder per class, [bold]sample[/bold], or [bold]tfds:NAME[/bold]. By default, a command that scores takes "
+            "the data in the config of your own run; export scores only with --data.",
         ),
     ] = None
     text_column: Annotated[str | None, column_option("text", "--data", "as in training, else guessed")] = None

@@ -113,13 +113,13 @@ def test_help_on_a_terminal(mha: Mha, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("report small.keras --data sample", "mha report needs jinja2; pip install 'mha[report]'"),
-        ("serve", "mha serve needs fastapi and uvicorn; pip install 'mha[serve]'"),
-        ("tune --config sample", "mha tune needs optuna; pip install 'mha[tune]'"),
-        ("export x --format onnx --output new", "--format onnx needs onnx and onnxruntime; pip install 'mha[onnx]'"),
-        ("export x --format litert --output new", "--format litert needs ai-edge-litert; pip install 'mha[litert]'"),
-        ("predict --checkpoint small.keras --engine openvino film", "--engine openvino needs openvino; pip install 'mha[fast]'"),
-        ("batch . --checkpoint small.keras --format lines --output new --address auto", "--address needs ray; pip install 'mha[ray]'"),
+        ("report small.keras --data sample", "mha report needs jinja2; pip install -e '.[report]' in your copy of mha's repository"),
+        ("serve", "mha serve needs fastapi and uvicorn; pip install -e '.[serve]' in your copy of mha's repository"),
+        ("tune --config sample", "mha tune needs optuna; pip install -e '.[tune]' in your copy of mha's repository"),
+        ("export x --format onnx --output new", "--format onnx needs onnx and onnxruntime; pip install -e '.[onnx]' in your copy of mha's repository"),
+        ("export x --format litert --output new", "--format litert needs ai-edge-litert; pip install -e '.[litert]' in your copy of mha's repository"),
+        ("predict --checkpoint small.keras --engine openvino film", "--engine openvino needs openvino; pip install -e '.[fast]' in your copy of mha's repository"),
+        ("batch . --checkpoint small.keras --format lines --output new --address auto", "--address needs ray; pip install -e '.[ray]' in your copy of mha's repository"),
     ],
 )
 def test_missing_packages_are_named(arguments: str, message: str, mha: Mha, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +145,7 @@ def test_a_package_that_is_not_installed_is_named(module: str, arguments: str, p
     done = from_scratch(program, *shlex.split(arguments), cwd=tmp_path)
     name = re.match(r"[\w-]+", package)
     assert name is not None
-    hint = f"pip install '{package}', or everything that mha uses: pip install mha"
+    hint = f"pip install '{package}', or all of mha: pip install . in your copy of its repository"
     assert (done.code, done.stdout) == (2, "")
     assert done.stderr.splitlines()[-1] == f"error: this needs {name[0]}, which is not installed; {hint}"
     assert "Traceback" not in done.stderr
