@@ -73,8 +73,10 @@ class Checkpoint:
     def text_pipeline(self) -> TextPipeline:
         """The way from a text to what the model reads."""
         text, rows, where = self.config.text, self.config.model.num_pieces, f"{self.name or 'this model'}: {TOKENIZER}"
-        pieces = self.tokenizer and PieceTokenizer(self.tokenizer, rows, encoder_length(self.config), text.truncation, where)
-        return TextPipeline(text, self.vocabulary, pieces or None)
+        if self.tokenizer is None:
+            return TextPipeline(text, self.vocabulary)
+        pieces = PieceTokenizer(self.tokenizer, rows, encoder_length(self.config), text.truncation, where)
+        return TextPipeline(text, self.vocabulary, pieces)
 
     @property
     def parameters(self) -> list[Parameter]:

@@ -58,6 +58,7 @@ class _Reader:
         version, offset_bytes, length_bytes = self._unpack("8x B 4x B B", 0)
         is_oldest = (version, offset_bytes, length_bytes, *self._unpack("Q", 24)) == (0, 8, 8, 0)
         _require(is_oldest, "another form of HDF5 than mha writes")
+        _require(self._unpack("Q", 40) == (len(self._data),), "has another length than its first block says")
         (root,) = self._unpack("Q", 64)
         arrays = dict(self._read_group(root, ""))
         for path in sorted(self._wanted):

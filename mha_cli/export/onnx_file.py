@@ -78,7 +78,7 @@ def metadata(checkpoint: Checkpoint) -> dict[str, str]:
         "text": json.dumps(config["text"]),
         "vocabulary": "\n".join(checkpoint.vocabulary.tokens),
         "config": json.dumps(config, ensure_ascii=False),
-        **({"tokenizer": checkpoint.tokenizer.decode()} if checkpoint.tokenizer else {}),
+        **({"tokenizer": checkpoint.tokenizer.decode()} if checkpoint.tokenizer is not None else {}),
     }
 
 

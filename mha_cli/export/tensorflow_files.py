@@ -29,7 +29,7 @@ def companions(checkpoint: Checkpoint) -> dict[str, str]:
         "vocabulary.txt": "\n".join(checkpoint.vocabulary.tokens) + "\n",
         "labels.txt": "".join(f"{printable(name, 1000)}\n" for name in checkpoint.class_names),
         "mha.json": json.dumps(description, indent=1, ensure_ascii=False) + "\n",
-        **({"tokenizer.json": checkpoint.tokenizer.decode()} if checkpoint.tokenizer else {}),
+        **({"tokenizer.json": checkpoint.tokenizer.decode()} if checkpoint.tokenizer is not None else {}),
     }
 
 

@@ -6,6 +6,7 @@ All are post-norm encoders with learned positions (Devlin et al. 2019, "BERT"; L
 - A text is one segment, so BERT's embedding of segment 0 is added to that of every position.
 - RoBERTa counts positions from its padding id + 1, so the rows before are left out.
 - Our padding has id 0, so RoBERTa's padding, which is 1, and its id 0 change places, here and in ``PieceTokenizer``.
+- Padding is masked by its id, so the last row is a copy of it for a padding piece that a text spells out, such as ``[PAD]``.
 
 Axes: V pieces, S positions, D model width, F feed-forward width, H heads, K width per head.
 """
@@ -13,9 +14,10 @@ Axes: V pieces, S positions, D model width, F feed-forward width, H heads, K wid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, Field, ValidationError
+import numpy as np
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, ValidationError
 
 from mha_cli.arrays import Floats
 from mha_cli.errors import MhaError, printable, shown_path
@@ -30,16 +32,19 @@ def unusable(path: Path, problem: str, hint: str = "fetch the folder anew") -> M
     return MhaError(f"{shown_path(path)}: {problem}", hint)
 
 
+Activation = Annotated[Literal["gelu", "relu"], BeforeValidator(lambda name: "gelu" if name == "gelu_python" else name)]
+
+
 class Architecture(BaseModel):
     """The sizes of a pretrained encoder, as ``config.json`` has them; DistilBERT has names of its own."""
 
-    vocabulary_size: int = Field(validation_alias="vocab_size", ge=2, le=2_000_000)
+    vocabulary_size: int = Field(validation_alias="vocab_size", ge=2, le=1_999_999)
     embed_dim: int = Field(validation_alias=AliasChoices("hidden_size", "dim"), ge=1, le=4_096)
     num_blocks: int = Field(validation_alias=AliasChoices("num_hidden_layers", "n_layers"), ge=1, le=100)
     num_heads: int = Field(validation_alias=AliasChoices("num_attention_heads", "n_heads"), ge=1, le=256)
     feed_forward_dim: int = Field(validation_alias=AliasChoices("intermediate_size", "hidden_dim"), ge=1, le=65_536)
     num_positions: int = Field(validation_alias="max_position_embeddings", ge=8, le=100_000)
-    activation: Literal["gelu", "relu"] = Field("gelu", validation_alias=AliasChoices("hidden_act", "activation"))
+    activation: Activation = Field("gelu", validation_alias=AliasChoices("hidden_act", "activation"))
     norm_epsilon: float = Field(1e-12, validation_alias="layer_norm_eps", gt=0, le=1e-2)
     padding_id: int = Field(0, validation_alias="pad_token_id", ge=0, le=1)
     num_segments: int = Field(0, validation_alias="type_vocab_size", ge=0, le=100)
@@ -51,6 +56,18 @@ class Architecture(BaseModel):
     def max_pieces(self) -> int:
         """Longest text, in pieces."""
         return self.num_positions - self._first_position
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of our table: one per piece, and one for a padding piece that a text spells out."""
+        return self.vocabulary_size + 1
+
+    @property
+    def num_weights(self) -> int:
+        """Number of weights that the files hold."""
+        width, hidden = self.embed_dim, self.feed_forward_dim
+        block = 4 * width * (width + 1) + width * (2 * hidden + 1) + hidden + 4 * width
+        return width * (self.vocabulary_size + self.num_positions + self.num_segments + 2) + self.num_blocks * block
 
 
 @dataclass(frozen=True)
@@ -81,6 +98,7 @@ class Family:
         """All weights of the encoder in the shapes of our layers, by Keras variable path; ``read`` has the numbers of a tensor."""
         width, hidden, heads = sizes.embed_dim, sizes.feed_forward_dim, (sizes.num_heads, sizes.embed_dim // sizes.num_heads)
         words_VD = read(WORDS, (sizes.vocabulary_size, width))
+        words_VD = np.concatenate([words_VD, words_VD[[sizes.padding_id]]])
         words_VD[[0, sizes.padding_id]] = words_VD[[sizes.padding_id, 0]]
         positions_SD = read("embeddings.position_embeddings.weight", (sizes.num_positions, width))[-sizes.max_pieces :]
         if sizes.num_segments:

@@ -6,6 +6,7 @@ The folder is what the Hugging Face libraries write: ``config.json``, ``model.sa
 
 import json
 import math
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from os.path import isdir, lexists
@@ -24,13 +25,37 @@ TOKENIZER, WEIGHTS = "tokenizer.json", "model.safetensors"
 MAX_JSON_BYTES, MAX_WEIGHT_BYTES = 4_000_000, 1_200_000_000
 """Bytes of other JSON, headers of safetensors included, and of the weights that are read, in the type of the file: those of XLM-R."""
 
+OTHER_KINDS = {
+    b"version https://git-lfs": ("is a pointer of Git LFS and not the file itself", "fetch the file with git lfs pull"),
+    b"PK\3\4": ("is a zip archive", "unzip it, and take the file in it"),
+    b"\xff\xfe": ("is text in UTF-16", "save it in UTF-8"),
+    b"\xfe\xff": ("is text in UTF-16", "save it in UTF-8"),
+}
+"""Beginnings of other files: what they are, and what to do."""
+
 LARGEST_WEIGHT = 65_504  # that float16 holds, in which a checkpoint keeps it
 
 DTYPES = {"F32": 4, "F16": 2, "BF16": 2}  # bytes of the types of weights that are read, by safetensors' names
 
+SMALLER = f"mha reads {MAX_WEIGHT_BYTES:,} bytes of weights at most; take a smaller encoder"
+
+FLAGS = {
+    "do_lower_case": "lowercase", "strip_accents": "strip_accents",
+    "tokenize_chinese_chars": "handle_chinese_chars", "add_prefix_space": "add_prefix_space",
+}  # fmt: skip
+"""Settings of ``tokenizer_config.json`` that most classes of transformers take, and what ``tokenizer.json`` calls them."""
+
+WITHOUT_FLAGS = ("PreTrainedTokenizerFast", "TokenizersBackend")  # classes that take ``tokenizer.json`` as it is
+
 PARTS_OF_A_FOLDER = "a pretrained encoder has config.json, model.safetensors and tokenizer.json"
 
 Pooling = Literal["mean", "max", "first"]
+
+POOLINGS: dict[str, Pooling] = {
+    "mean": "mean", "pooling_mode_mean_tokens": "mean", "mean_sqrt_len_tokens": "mean", "pooling_mode_mean_sqrt_len_tokens": "mean",
+    "cls": "first", "pooling_mode_cls_token": "first", "max": "max", "pooling_mode_max_tokens": "max",
+}  # fmt: skip
+"""Poolings by the names that sentence-transformers gives them, from 5.4 on and before; of several in one folder, the first here counts."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +71,7 @@ class PretrainedEncoder:
     def piece_tokenizer(self, settings: TextConfig) -> PieceTokenizer:
         """The tokenizer as a config cuts texts."""
         longest = settings.max_pieces or self.max_pieces
-        return PieceTokenizer(self.tokenizer, self.architecture.vocabulary_size, longest, settings.truncation, TOKENIZER)
+        return PieceTokenizer(self.tokenizer, self.architecture.num_rows, longest, settings.truncation, TOKENIZER)
 
 
 def read_pretrained(folder: Path) -> PretrainedEncoder:
@@ -54,7 +79,7 @@ def read_pretrained(folder: Path) -> PretrainedEncoder:
     need("model.pretrained", "pretrained", "safetensors", "tokenizers")
     if not isdir(folder):  # false, no error, for any name that no folder can have
         raise MhaError(f"model.pretrained: {shown_path(folder)} is no folder", f"{PARTS_OF_A_FOLDER}; mha downloads nothing")
-    transformer, pooling, longest = _sentence_transformers(folder)
+    transformer, pooling = _sentence_transformers(folder)
     path = transformer / "config.json"
     described = read_json(path)
     name = described.get("model_type")
@@ -62,14 +87,17 @@ def read_pretrained(folder: Path) -> PretrainedEncoder:
         found = printable(name) if isinstance(name, str) else "missing"
         raise unusable(path, f"model_type is {found}", f"mha reads these families: {', '.join(FAMILIES)}")
     architecture = family.architecture(described, path)
+    if architecture.num_weights * min(DTYPES.values()) > MAX_WEIGHT_BYTES:
+        raise unusable(path, f"describes {architecture.num_weights:,} weights", SMALLER)
     path = transformer / TOKENIZER if lexists(transformer / TOKENIZER) else folder / TOKENIZER
     tokenizer = _bytes(path, MAX_TOKENIZER_BYTES)
-    padding_id = PieceTokenizer(tokenizer, architecture.vocabulary_size, architecture.max_pieces, "head", shown_path(path)).padding_id
-    if padding_id != architecture.padding_id:
-        theirs = f"its padding has the id {padding_id}, and pad_token_id of config.json is {architecture.padding_id}"
+    pieces = PieceTokenizer(tokenizer, architecture.vocabulary_size, architecture.max_pieces, "head", shown_path(path))
+    if pieces.padding_id != architecture.padding_id:
+        theirs = f"its padding has the id {pieces.padding_id}, and pad_token_id of config.json is {architecture.padding_id}"
         raise unusable(path, theirs, "the files belong to different encoders")
+    longest = _longest_text(path, transformer, pieces.flags)
     weights = _weights(transformer, family, architecture)
-    return PretrainedEncoder(architecture, pooling, min(longest, architecture.max_pieces), weights, tokenizer)
+    return PretrainedEncoder(architecture, pooling, int(min(longest, architecture.max_pieces)), weights, tokenizer)
 
 
 def with_pretrained(config: Config, encoder: PretrainedEncoder) -> Config:
@@ -80,18 +108,18 @@ def with_pretrained(config: Config, encoder: PretrainedEncoder) -> Config:
         most = sizes.max_pieces
         raise MhaError(f"text.max_pieces={asked}: the encoder has {most} positions", f"take text.max_pieces={most} or less")
     same = ("embed_dim", "num_blocks", "num_heads", "feed_forward_dim", "activation", "norm_epsilon")
-    decided = {name: getattr(sizes, name) for name in same} | {"num_pieces": sizes.vocabulary_size}
+    decided = {name: getattr(sizes, name) for name in same} | {"num_pieces": sizes.num_rows}
     decided |= {"positions": "learned", "normalization": "post", "embedding_norm": True}
     if "pooling" not in config.model.model_fields_set:
         decided["pooling"] = encoder.pooling
     return config.changed(text={"max_pieces": asked}, model=decided)
 
 
-def _sentence_transformers(folder: Path) -> tuple[Path, Pooling, int]:
-    """The folder of the encoder itself, its pooling, and the longest text in pieces, as sentence-transformers describes them."""
+def _sentence_transformers(folder: Path) -> tuple[Path, Pooling]:
+    """The folder of the encoder itself and its pooling, as sentence-transformers describes them."""
     path = folder / "modules.json"
     if not lexists(path):
-        return folder, "mean", 1 << 30
+        return folder, "mean"
     pooling: Pooling = "mean"
     modules, transformer = read_json(path, list), folder
     for module in modules:
@@ -106,21 +134,42 @@ def _sentence_transformers(folder: Path) -> tuple[Path, Pooling, int]:
             transformer = folder / place
         elif kind == "Pooling":
             pooling = _pooling(folder / place / "config.json")
-    path = transformer / "sentence_bert_config.json"
-    longest = read_json(path).get("max_seq_length") if lexists(path) else None
-    return transformer, pooling, longest if isinstance(longest, int) and longest > 2 else 1 << 30
+    return transformer, pooling
 
 
 def _pooling(path: Path) -> Pooling:
-    kinds: dict[str, Pooling] = {"mean_tokens": "mean", "max_tokens": "max", "cls_token": "first"}
-    chosen = [name.removeprefix("pooling_mode_") for name, on in read_json(path).items() if name.startswith("pooling_mode_") and on is True]
-    if len(chosen) != 1 or chosen[0] not in kinds:
-        raise unusable(path, f"pools by {printable(' and '.join(chosen)) or 'nothing'}", f"mha pools by one of {', '.join(kinds)}")
-    return kinds[chosen[0]]
+    described = read_json(path)
+    on = [name for name, value in described.items() if name.startswith("pooling_mode_") and value is True]
+    named = described.get("pooling_mode", on or "mean")
+    chosen = named if isinstance(named, list) else [named]
+    if found := [pooling for name, pooling in POOLINGS.items() if name in chosen]:
+        return found[0]
+    raise unusable(path, f"pools by {printable(', '.join(map(str, chosen)))}", "mha pools by mean, cls or max")
+
+
+def _longest_text(tokenizer: Path, transformer: Path, flags: Mapping[str, bool]) -> float:
+    """The longest text, in pieces, that the files beside a tokenizer name; infinity where they name none.
+
+    ``flags`` of the tokenizer that these files contradict are refused: capitals would become unknown, or lose what they tell.
+    """
+    config, *named = tokenizer.with_name("tokenizer_config.json"), *(transformer / f"sentence_{name}_config.json" for name in FAMILIES)
+    sentences = next(filter(lexists, named), named[0])
+    of_pieces, of_sentences = (read_json(path) if lexists(path) else {} for path in (config, sentences))
+    told = {} if of_pieces.get("tokenizer_class") in WITHOUT_FLAGS else of_pieces
+    wrong = [(name, config) for name, ours in FLAGS.items() if ours in flags and told.get(name) is (not flags[ours])]
+    if of_sentences.get("do_lower_case") is True and not (flags.get("lowercase") or "Lowercase" in flags):
+        wrong.append(("do_lower_case", sentences))
+    for name, path in wrong:
+        found = flags.get(FLAGS[name], False)
+        problem = f"{FLAGS[name]} is {found}, and {name} of {path.name} is {not found}"
+        raise unusable(tokenizer, problem, "write into both what the encoder was trained with")
+    limits = of_sentences.get("max_seq_length"), of_pieces.get("model_max_length")
+    return next((limit for limit in limits if isinstance(limit, int | float) and limit > 2), math.inf)
 
 
 def open_tensors(path: Path, stack: ExitStack) -> Any:
     """A safetensors file whose header is whole and not too long, open until the stack ends."""
+    import ml_dtypes  # noqa: F401, teaches NumPy the type of BF16
     from safetensors import SafetensorError, safe_open
 
     with open_file(path) as opened:
@@ -143,10 +192,13 @@ def _weights(folder: Path, family: Family, architecture: Architecture) -> dict[s
             for name in file.keys():  # noqa: SIM118, it is no dictionary
                 tensors[name.replace("Norm.gamma", "Norm.weight").replace("Norm.beta", "Norm.bias")] = (path, file, name)
         prefix = next((name.removesuffix(WORDS) for name in tensors if name.endswith(WORDS)), "")
-        left = MAX_WEIGHT_BYTES
+        parts = (prefix + "embeddings.", prefix + family.block)
+        slices = [file.get_slice(theirs) for name, (_, file, theirs) in tensors.items() if name.startswith(parts)]
+        size = sum(DTYPES.get(part.get_dtype(), 0) * math.prod(part.get_shape()) for part in slices)
+        if size > MAX_WEIGHT_BYTES:
+            raise unusable(paths[0], f"holds {size:,} bytes of weights", SMALLER)
 
         def read(name: str, shape: tuple[int, ...]) -> Floats:
-            nonlocal left
             if prefix + name not in tensors:
                 raise unusable(paths[0], f"has no tensor {printable(prefix + name)}", "config.json describes another encoder")
             path, file, theirs = tensors[prefix + name]
@@ -156,9 +208,6 @@ def _weights(folder: Path, family: Family, architecture: Architecture) -> dict[s
                 raise unusable(path, f"{shown} has the shape {found}; config.json implies {shape}")
             if dtype not in DTYPES:
                 raise unusable(path, f"{shown} is of type {printable(str(dtype))}", f"mha reads {', '.join(DTYPES)}")
-            left -= DTYPES[dtype] * math.prod(shape)
-            if left < 0:
-                raise unusable(path, f"more than {MAX_WEIGHT_BYTES:,} bytes of weights", "take a smaller encoder")
             numbers = np.array(file.get_tensor(theirs), np.float32)
             if not np.abs(numbers).max() < LARGEST_WEIGHT:
                 raise unusable(path, f"{shown} holds NaN or numbers that are too large")
@@ -206,6 +255,12 @@ def open_file(path: Path, hint: str = PARTS_OF_A_FOLDER) -> BinaryIO:
     try:
         if not path.is_file():
             raise OSError(0, "is not a file" if path.exists() else "no such file")
-        return path.open("rb")
+        file = path.open("rb")
+        start = file.peek(1)
     except (OSError, ValueError) as error:
         raise unusable(path, reason_of(error), hint) from None
+    for beginning, (kind, way_out) in OTHER_KINDS.items():
+        if start.startswith(beginning):
+            file.close()
+            raise unusable(path, kind, way_out)
+    return file

@@ -3,11 +3,15 @@
 Axes: V words, D width of a vector.
 """
 
+import codecs
 import gzip
+import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -22,7 +26,8 @@ from mha_cli.text.pieces import ANEW, MAX_TOKENIZER_BYTES
 from mha_cli.text.tokenizer import make_tokenizer
 from mha_cli.text.vocabulary import MAX_TOKEN_LENGTH, SPECIAL_TOKENS, Vocabulary
 
-GZIP_MAGIC = b"\x1f\x8b"
+GZIP_MAGIC, CONTROL = b"\x1f\x8b", re.compile(rb"[\0-\x08\x0e-\x1f]")  # characters that are in binary files, and in no text
+FIRST_BYTES, FIRST_LINES = 4_096, 100  # that show what a file is, and how wide its vectors are
 MAX_NUMBER = 1e30  # sums of larger ones overflow
 MAX_WIDTH, MAX_WORD_BYTES, MAX_LINE_BYTES = 4_096, 1_000, 1 << 18
 VECTOR_FORMATS = "mha reads .vec and .txt, word2vec's .bin, .npy beside a list of words, and model2vec's folder"
@@ -92,30 +97,40 @@ def _of_stream(path: Path, is_wanted: Wanted) -> Rows:
         plain.seek(0)
         file = cast(IO[bytes], gzip.GzipFile(fileobj=plain)) if packed else plain
         try:
-            yield from (_of_binary if ".bin" in path.suffixes[-2:] else _of_lines)(file, path, is_wanted)
+            is_binary = CONTROL.search(file.read(FIRST_BYTES))  # whatever its name
+            file.seek(0)
+            yield from (_of_binary if is_binary else _of_lines)(file, path, is_wanted)
         except (gzip.BadGzipFile, EOFError, zlib.error):
             raise unusable(path, "the gzip data is cut short or damaged") from None
 
 
+def _lines(file: IO[bytes]) -> Iterator[bytes]:
+    for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b"")):
+        yield line if number else line.removeprefix(codecs.BOM_UTF8)
+
+
 def _of_lines(file: IO[bytes], path: Path, is_wanted: Wanted) -> Rows:
-    """Lines of a word and its numbers; a first line with the number of words and the width may come before them."""
-    told, width = b"", 0
-    for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b""), 1):
+    """Lines of a word and its numbers; a first line with the number of words and the width may come before them.
+
+    The width is that of most of the first lines, since the word of any line may have a space, and any line may be cut short.
+    """
+    lines = _lines(file)
+    first = list(islice(lines, FIRST_LINES))
+    header = b"".join(first[:1]).decode(errors="replace").split()
+    start, told = (1, printable(header[1])) if len(header) == 2 else (0, "")
+    widths = Counter(len(line.split()) - 1 for line in first[start:])
+    width = max(widths, key=lambda width: (widths[width], str(width) == told, width), default=0)
+    if widths and not 1 < width <= MAX_WIDTH:
+        raise MhaError(f"{shown_path(path)}:{start + 1}: is no word with its numbers", VECTOR_FORMATS)
+    if start and widths and told != str(width):
+        raise MhaError(f"{shown_path(path)}: most lines have {width:,} numbers; line 1 says {told}", ANEW)
+    for number, line in enumerate(chain(first[start:], lines), start + 1):
         where, fields = f"{shown_path(path)}:{number}", line.split(None, 1)
-        if not width:
-            width = len(line.split()) - 1
-            if number == 1 and width == 1:
-                told, width = fields[1].strip(), 0
-                continue
-            if not 1 < width <= MAX_WIDTH:
-                raise MhaError(f"{where}: is no word with its numbers", VECTOR_FORMATS)
-            if told not in (b"", b"%d" % width):
-                raise MhaError(f"{where}: has {width:,} numbers; line 1 says {printable(told.decode(errors='replace'))}", ANEW)
         word = fields[0].decode(errors="replace") if fields else ""
         if is_wanted(word):
             parts = line.rsplit(None, width)
             if len(parts) <= width:
-                raise MhaError(f"{where}: has {plural(len(parts) - 1, 'number')}; the first vector has {width:,}", ANEW)
+                raise MhaError(f"{where}: has {plural(len(parts) - 1, 'number')}; most vectors have {width:,}", ANEW)
             if parts[0] == fields[0]:  # or it is a phrase that begins with the word
                 yield word, parts[1:], where
 
@@ -139,6 +154,7 @@ def _of_binary(file: IO[bytes], path: Path, is_wanted: Wanted) -> Rows:
 
 def _of_array(path: Path, is_wanted: Wanted) -> Rows:
     """An array on disk, (V, D), and the list of its words."""
+    open_file(path, VECTOR_FORMATS).close()  # opening a pipe would wait
     try:
         table = np.lib.format.open_memmap(path, mode="r")  # which refuses pickles
     except (ValueError, TypeError, OverflowError, OSError) as error:
@@ -163,7 +179,7 @@ def _listed_words(path: Path) -> Iterator[str]:
     """One word per line of a text file, or per row of a Parquet file, in its first column."""
     with open_file(path, VECTOR_FORMATS) as file:
         if path.suffix == ".txt":
-            yield from (line.decode(errors="replace").strip() for line in iter(lambda: file.readline(MAX_LINE_BYTES), b""))
+            yield from (line.decode(errors="replace").strip() for line in _lines(file))
             return
         from pyarrow import ArrowException, parquet
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from mha_cli.arrays import Int32s
 from mha_cli.errors import MhaError, plural, printable, reason_of
+from mha_cli.system.working_memory import refuse_bytes
 from mha_cli.text.vocabulary import cut
 
 MAX_TOKENIZER_BYTES, MAX_VALUES = 40_000_000, 2_000_000
@@ -37,7 +38,13 @@ PARTS = {
 }  # fmt: skip
 """Parts of a tokenizer that may be there, by their types."""
 
+LENGTHEN = {"BertNormalizer", "ByteLevel", "Lowercase", "Metaspace", "NFC", "NFD", "NFKC", "NFKD", "Precompiled"}
+"""Types of parts that may lengthen a text, each of which may be there once."""
+
 PATTERN = " {2,}"  # the only regular expression that may be there
+
+PIECE_BYTES, CHUNK = 650, 1_000
+"""Memory, in bytes, for a byte of a text while it is cut, and characters that are normalized at a time to count those bytes."""
 
 PADDING_NAMES, RARE = ("[PAD]", "<pad>"), "\N{UGARITIC LETTER ALPA}"
 ANEW, ANOTHER = "fetch the file anew", "take another encoder"
@@ -58,7 +65,8 @@ class PieceTokenizer:
 
         os.environ["TOKENIZERS_PARALLELISM"] = "false"  # its threads would not survive a fork; we have processes of our own
         self._name = name
-        checked, self._ends = _checked(description, name)
+        checked, self._ends, self.flags = _checked(description, name)
+        self._bytes = PIECE_BYTES * (2 if {"ByteLevel", "Metaspace"} <= self.flags.keys() else 1)  # both lengthen every piece
         with self._library():
             self._tokenizer = Tokenizer.from_buffer(checked)
             self._tokenizer.encode(RARE)  # which shows whether there is an unknown piece
@@ -67,32 +75,42 @@ class PieceTokenizer:
             found = f"has pieces with the ids {min(ids)} to {max(ids)}, and the encoder has {plural(num_rows, 'piece')}"
             raise MhaError(f"{name}: {found}", "the files belong to different encoders")
         self.padding_id: int = next(filter(None, map(self._tokenizer.token_to_id, PADDING_NAMES)), 0)  # in the file
+        self._spelt_padding_id = num_rows - 1 if max(ids) < num_rows - 1 else 0  # 0 is masked, and taken without such a row
         self._limits = max_pieces - 2, truncation
 
     def ids(self, text: str) -> Int32s:
-        """The ids of a text's pieces, (L,), at most ``max_pieces``."""
-        with self._library():
-            [encoded] = self._tokenizer.encode_batch_fast([_writable(text)], add_special_tokens=False)
-        begin, end = self._ends
-        return self._swapped(np.array([begin, *cut(encoded.ids, *self._limits), end], np.int32))
+        """The ids of a text's pieces, (L,), at most ``max_pieces``; those of the padding and of id 0 have changed places."""
+        ids = np.array(self._ids_in_file(text), np.int32)
+        return np.where(ids == self.padding_id, self._spelt_padding_id, np.where(ids == 0, self.padding_id, ids)).astype(np.int32)
 
     def pieces(self, text: str) -> list[str]:
         """The pieces themselves, one for every id of ``ids``."""
-        return [self._tokenizer.id_to_token(piece_id) or "" for piece_id in self._swapped(self.ids(text)).tolist()]
+        return [self._tokenizer.id_to_token(piece_id) or "" for piece_id in self._ids_in_file(text)]
+
+    def _ids_in_file(self, text: str) -> list[int]:
+        text = self._readable(text)
+        with self._library():
+            [encoded] = self._tokenizer.encode_batch_fast([text], add_special_tokens=False)
+        begin, end = self._ends
+        return [begin, *cut(encoded.ids, *self._limits), end]
 
     def words_of_pieces(self, words: Sequence[str]) -> list[int | None]:
         """For every piece of the words with spaces between, the number of its word; None for the two special pieces."""
         ends = np.cumsum([len(word) + 1 for word in words])
+        text = self._readable(" ".join(words))
         with self._library():
-            offsets = self._tokenizer.encode(_writable(" ".join(words)), add_special_tokens=False).offsets
+            offsets = self._tokenizer.encode(text, add_special_tokens=False).offsets
         found = [int(np.searchsorted(ends, max(start, stop - 1), side="right")) for start, stop in offsets]
         return [None, *cut(found, *self._limits), None]
 
-    def _swapped(self, ids: Int32s) -> Int32s:
-        """The ids with those of the padding and of id 0 changed over."""
-        if self.padding_id:
-            ids = np.where(ids == self.padding_id, 0, np.where(ids == 0, self.padding_id, ids)).astype(np.int32)
-        return ids
+    def _readable(self, text: str) -> str:
+        """The text, if its pieces fit into memory; a question mark replaces half a surrogate pair, which the library does not take."""
+        text, normalizer = text.encode(errors="replace").decode(), self._tokenizer.normalizer
+        normalized = normalizer.normalize_str if normalizer else str
+        with self._library():
+            size = sum(len(normalized(text[start : start + CHUNK]).encode()) for start in range(0, len(text), CHUNK))
+        refuse_bytes(self._bytes * size, f"{self._name}: a text of {plural(len(text), 'character')}", "give shorter texts")
+        return text
 
     @contextmanager
     def _library(self) -> Iterator[None]:
@@ -106,13 +124,11 @@ class PieceTokenizer:
             raise MhaError(f"{self._name}: cannot be used: {reason}", ANEW) from None
 
 
-def _writable(text: str) -> str:
-    """The text with a question mark for each half of a surrogate pair, which the library does not take."""
-    return text.encode(errors="replace").decode()
+def _checked(description: bytes, name: str) -> tuple[bytes, tuple[int, ...], dict[str, bool]]:
+    """The parts of a ``tokenizer.json`` that the library is to build, as JSON, and the ids that begin and end a text; all is checked.
 
-
-def _checked(description: bytes, name: str) -> tuple[bytes, tuple[int, ...]]:
-    """The parts of a ``tokenizer.json`` that the library is to build, as JSON, and the ids that begin and end a text; all is checked."""
+    The third are the types of the parts and their settings that are true or false.
+    """
 
     def require(holds: bool, problem: str, hint: str = ANOTHER) -> None:
         if not holds:
@@ -124,6 +140,7 @@ def _checked(description: bytes, name: str) -> tuple[bytes, tuple[int, ...]]:
     except (ValueError, RecursionError) as error:
         raise MhaError(f"{name}: is not valid JSON: {reason_of(error)}", ANEW) from None
     require(isinstance(parts, dict) and isinstance(parts.get("model"), dict), "has no model", ANEW)
+    flags = dict[str, bool]()
     for kind, known in PARTS.items():
         nested = _nested(parts.get(kind))
         require(len(nested) <= MAX_PARTS, f"{kind} has more than {MAX_PARTS} parts")
@@ -132,7 +149,8 @@ def _checked(description: bytes, name: str) -> tuple[bytes, tuple[int, ...]]:
             require(found in known, f"{kind} is {printable(found) or 'without a type'}", f"mha reads {', '.join(sorted(known))}")
             problem = _problem(part)
             require(not problem, f"{kind} {found} {problem}")
-        require(types.count("Precompiled") <= 1, f"{kind} has Precompiled twice")
+            require(found not in LENGTHEN or types.count(found) == 1, f"{kind} has {found} twice")
+            flags = {found: True} | {key: value for key, value in part.items() if isinstance(value, bool)} | flags
     added = parts.get("added_tokens") or []
     require(isinstance(added, list) and all(isinstance(token, dict) for token in added), "added_tokens is no list of objects", ANEW)
     require(sum(len(_text(token.get("content"))) for token in added) <= MAX_ADDED_CHARACTERS, "added_tokens are too long")
@@ -140,7 +158,7 @@ def _checked(description: bytes, name: str) -> tuple[bytes, tuple[int, ...]]:
     require(ends != (), "does not put one special piece before a text and one after it")
     built = {"version": "1.0", "added_tokens": added, **{kind: parts.get(kind) for kind in PARTS}, "post_processor": None}
     try:
-        return json.dumps(built, allow_nan=False).encode(), ends
+        return json.dumps(built, allow_nan=False).encode(), ends, flags
     except (ValueError, RecursionError) as error:
         raise MhaError(f"{name}: {reason_of(error)}", ANEW) from None
 

@@ -64,6 +64,7 @@ def test_a_knot_of_nodes_is_no_work_without_end(used: int, message: str) -> None
         below = len(data)
         data += node
     struct.pack_into("<Q", data, root, below)
+    struct.pack_into("<Q", data, 40, len(data))
     with pytest.raises(ValueError, match=f"^{message}$"):
         read_arrays(data, shapes(SMALL))
 
@@ -77,6 +78,11 @@ def test_every_byte_that_matters() -> None:
                 assert shapes(read_arrays(damaged, shapes(SMALL))) == shapes(SMALL)
             except ValueError as error:
                 assert type(error) is ValueError
+
+
+def test_bytes_after_the_end_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"^has another length than its first block says$"):
+        read_arrays(FILE + bytes(100), shapes(SMALL))
 
 
 def test_a_name_with_a_slash_is_no_path() -> None:

@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from mha_cli.config.loading import config_from_dict
+from mha_cli.config.settings import TextConfig
 from mha_cli.pretrained.folder import PretrainedEncoder, read_pretrained, with_pretrained
+from tests.cli.command import environment
 from tests.errors import error_of
 from tests.pretrained.tiny import FAMILIES, POSITIONS, WIDTH, tiny_folder
 
@@ -50,11 +54,23 @@ def test_old_names_of_norms_and_more_tensors_than_are_read(tmp_path: Path) -> No
     assert same(plain, read_pretrained(tmp_path))
 
 
-@pytest.mark.parametrize(("dtype", "close"), [(np.float16, 1e-3), (ml_dtypes.bfloat16, 1e-2)])
-def test_half_precision_is_read(dtype: Any, close: float, tmp_path: Path) -> None:
-    plain = read_pretrained(tiny_folder(tmp_path, "distilbert"))
-    save_file({name: tensor.astype(dtype) for name, tensor in load_file(tmp_path / WEIGHTS).items()}, tmp_path / WEIGHTS)
-    assert same(plain, read_pretrained(tmp_path), rtol=close, atol=close)
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_half_precision_is_read_exactly(dtype: Any, tmp_path: Path) -> None:
+    tensors = load_file(tiny_folder(tmp_path / "half", "distilbert") / WEIGHTS)
+    halves = {name: tensor.astype(dtype) for name, tensor in tensors.items()}
+    save_file(halves, tmp_path / "half" / WEIGHTS)
+    save_file({name: tensor.astype(np.float32) for name, tensor in halves.items()}, tiny_folder(tmp_path / "whole", "distilbert") / WEIGHTS)
+    code = (
+        "import sys; from pathlib import Path; from mha_cli.pretrained.folder import read_pretrained; "
+        "assert 'ml_dtypes' not in sys.modules; half, whole = (read_pretrained(Path(name)).weights for name in ('half', 'whole')); "
+        "print(all((half[path] == whole[path]).all() for path in whole))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(), cwd=tmp_path, check=False)
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+def test_gelu_has_two_names(tmp_path: Path) -> None:
+    assert read_pretrained(tiny_folder(tmp_path, "bert", hidden_act="gelu_python")).architecture.activation == "gelu"
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -81,21 +97,87 @@ def test_several_files_and_links_are_read(tmp_path: Path) -> None:
     assert same(plain, read_pretrained(tmp_path))
 
 
-@pytest.mark.parametrize(("mode", "pooling"), [("mean_tokens", "mean"), ("max_tokens", "max"), ("cls_token", "first")])
-def test_the_layout_of_sentence_transformers(mode: str, pooling: str, tmp_path: Path) -> None:
-    plain = read_pretrained(tiny_folder(tmp_path / "0_Transformer", "bert"))
-    types = {"0_Transformer": "Transformer", "1_Pooling": "Pooling", "2_Normalize": "Normalize"}
-    listed = [{"idx": 0, "path": path, "type": f"sentence_transformers.models.{name}"} for path, name in types.items()]
-    (tmp_path / "modules.json").write_text(json.dumps(listed))
+def old_pooling(*modes: str) -> dict[str, Any]:
+    names = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
+    return {"word_embedding_dimension": WIDTH, **{f"pooling_mode_{name}": name in modes for name in names}, "include_prompt": True}
+
+
+def new_pooling(mode: str | list[str]) -> dict[str, Any]:
+    return {"embedding_dimension": WIDTH, "pooling_mode": mode, "include_prompt": True}
+
+
+OLD_TYPES = [f"sentence_transformers.models.{name}" for name in ("Transformer", "Pooling", "Normalize")]
+NEW_TYPES = [
+    *("sentence_transformers.base.modules.transformer.Transformer", "sentence_transformers.sentence_transformer.modules.pooling.Pooling"),
+    "sentence_transformers.base.modules.normalize.Normalize",
+]
+OLD_TRANSFORMER = {"max_seq_length": 17, "do_lower_case": False}
+NEW_TRANSFORMER = {
+    "transformer_task": "feature-extraction",
+    "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
+    "module_output_name": "token_embeddings",
+}
+
+
+@pytest.mark.parametrize(("described", "pooling"), [
+    *((old_pooling(mode), pooling) for mode, pooling in
+      (("mean_tokens", "mean"), ("max_tokens", "max"), ("cls_token", "first"), ("mean_sqrt_len_tokens", "mean"))),
+    *((new_pooling(mode), pooling) for mode, pooling in
+      (("mean", "mean"), ("max", "max"), ("cls", "first"), ("mean_sqrt_len_tokens", "mean"), (["cls"], "first"))),
+    (old_pooling("cls_token", "max_tokens"), "first"), (old_pooling("max_tokens", "lasttoken"), "max"), (old_pooling(), "mean"),
+    (new_pooling(["max", "cls"]), "first"), (new_pooling(["cls", "mean"]), "mean"), (new_pooling(["lasttoken", "max"]), "max"),
+])  # fmt: skip
+@pytest.mark.parametrize("is_new", [False, True])
+def test_the_layout_of_sentence_transformers(is_new: bool, described: dict[str, Any], pooling: str, tmp_path: Path) -> None:
+    transformer = tmp_path / ("" if is_new else "0_Transformer")
+    plain = read_pretrained(tiny_folder(transformer, "bert"))
+    paths = zip(NEW_TYPES if is_new else OLD_TYPES, (transformer.relative_to(tmp_path).name, "1_Pooling", "2_Normalize"), strict=True)
+    files = {
+        "modules.json": [{"idx": number, "name": str(number), "path": path, "type": kind} for number, (kind, path) in enumerate(paths)],
+        "1_Pooling/config.json": described,
+        transformer / "sentence_bert_config.json": NEW_TRANSFORMER if is_new else OLD_TRANSFORMER,
+        transformer / "tokenizer_config.json": {"model_max_length": 17 if is_new else 512, "tokenizer_class": "BertTokenizer"},
+    }
     (tmp_path / "1_Pooling").mkdir()
-    modes = {f"pooling_mode_{name}": name == mode for name in ("mean_tokens", "max_tokens", "cls_token", "lasttoken")}
-    (tmp_path / "1_Pooling" / "config.json").write_text(json.dumps({"word_embedding_dimension": WIDTH, **modes}))
-    (tmp_path / "0_Transformer" / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 17}))
+    for name, content in files.items():
+        (tmp_path / name).write_text(json.dumps(content))
     encoder = read_pretrained(tmp_path)
     assert same(plain, encoder)
     assert (encoder.pooling, encoder.max_pieces) == (pooling, 17)
     config = with_pretrained(config_from_dict({"model": {"pretrained": str(tmp_path)}}, "test"), encoder)
     assert (config.model.pooling, config.text.max_pieces) == (pooling, 17)
+
+
+@pytest.mark.parametrize(("files", "longest"), [
+    ({"tokenizer_config.json": {"model_max_length": 16}}, 16),  # without modules.json
+    ({"tokenizer_config.json": {"model_max_length": 16.0}}, 16),
+    ({"tokenizer_config.json": {"model_max_length": int(1e30)}}, POSITIONS),
+    ({"tokenizer_config.json": {"model_max_length": float("inf")}}, POSITIONS),
+    ({"tokenizer_config.json": {"model_max_length": None}, "sentence_bert_config.json": {"max_seq_length": None}}, POSITIONS),
+    ({"tokenizer_config.json": {"model_max_length": 16}, "sentence_bert_config.json": {"max_seq_length": 24}}, 24),
+    ({"tokenizer_config.json": {"model_max_length": 16}, "sentence_bert_config.json": {}}, 16),
+    ({"sentence_roberta_config.json": {"max_seq_length": 16}}, 16),
+])  # fmt: skip
+def test_the_longest_text_stands_in_several_files(files: dict[str, Any], longest: int, tmp_path: Path) -> None:
+    tiny_folder(tmp_path, "roberta")
+    for name, content in files.items():
+        (tmp_path / name).write_text(json.dumps(content))
+    assert read_pretrained(tmp_path).max_pieces == longest
+
+
+@pytest.mark.parametrize(("family", "settings"), [
+    ("bert", {"do_lower_case": True, "strip_accents": None, "tokenizer_class": "BertTokenizer"}),
+    ("bert", {"do_lower_case": False, "tokenizer_class": "PreTrainedTokenizerFast"}),
+    ("xlm-roberta", {"do_lower_case": True, "tokenizer_class": "PreTrainedTokenizerFast"}),
+])  # fmt: skip
+def test_settings_of_a_tokenizer_that_agree_or_that_transformers_leaves_aside(
+    family: str, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    (tiny_folder(tmp_path, family) / "tokenizer_config.json").write_text(json.dumps(settings))
+    tokenizer = read_pretrained(tmp_path).piece_tokenizer(TextConfig())
+    theirs = pytest.importorskip("transformers").AutoTokenizer.from_pretrained(tmp_path)
+    text = "The Film was SUPERB"
+    assert tokenizer.pieces(text) == theirs.convert_ids_to_tokens(theirs(text)["input_ids"])
 
 
 def test_what_a_config_says_of_a_folder(tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ REGEX = {"type": "Replace", "pattern": {"Regex": "(a*)*b"}, "content": "c"}
 
 HOSTILE: dict[str, tuple[str, Spoil]] = {  # tokenizers that lie are in test_hostile_folder.py
     "a regular expression": ("a.keras: tokenizer.json: normalizer Replace has the regular expression", tokenizer(normalizer=REGEX)),
+    "an empty one": ("a.keras: tokenizer.json: is not valid JSON", lambda path: rewrite(path, {TOKENIZER: b""})),
     "41 MB": ("tokenizer.json has 41,000,000 bytes", lambda path: rewrite(path, {TOKENIZER: bytes(41_000_000)})),
     "another checksum": ("", lambda path: write_archive(path, members_of(path) | {TOKENIZER: b"{}"})),
     "no tokenizer": ("its settings and tokenizer.json do not go together", without_tokenizer),
@@ -66,7 +67,7 @@ HOSTILE: dict[str, tuple[str, Spoil]] = {  # tokenizers that lie are in test_hos
     "more pieces": ("", settings("model", num_pieces=1_999_999)),
     "fewer pieces": ("", settings("model", num_pieces=7)),
     "too many pieces": ("num_pieces", settings("model", num_pieces=1 << 40)),
-    "no folder": ("num_pieces=151 goes with a pretrained encoder", settings("model", pretrained=None)),
+    "no folder": ("num_pieces=152 goes with a pretrained encoder", settings("model", pretrained=None)),
     "more positions": ("", settings("text", max_pieces=99_999)),
     "two positions": ("max_pieces", settings("text", max_pieces=2)),
     "another width": ("", settings("model", embed_dim=24)),

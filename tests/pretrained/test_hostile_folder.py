@@ -103,6 +103,10 @@ def normalizer(kind: Any, **entries: Any) -> Break:
     return tokenizer(normalizer={"type": kind, **entries})
 
 
+def lowercase(value: bool) -> Break:
+    return tokenizer(normalizer=lambda part: part | {"lowercase": value})
+
+
 def in_sequence(*parts: Any) -> dict[str, Any]:
     return {"type": "Sequence", "normalizers": parts}
 
@@ -150,6 +154,11 @@ def charsmap(*units: int, texts: bytes = b"", size: int | None = None) -> dict[s
 
 HOSTILE: dict[str, tuple[Break, str]] = {
     # safetensors
+    "a pointer": (
+        file(WEIGHTS, b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 90868376\n"),
+        f"{WEIGHTS}: is a pointer of Git LFS and not the file itself; fetch the file with git lfs pull",
+    ),
+    "a zip": (file(WEIGHTS, b"PK\3\4"), f"{WEIGHTS}: is a zip archive; unzip it"),
     "empty": (file(WEIGHTS, b""), "is damaged, or no safetensors file (header too small); fetch the folder anew"),
     "a header of 2^64 - 1 bytes": (header({}, size=(1 << 64) - 1), "claims a header of 18,446,744,073,709,551,615 bytes"),
     "a header of 5 MB": (header(b" " * 5_000_000 + b"{}"), "claims a header of 5,000,0"),
@@ -191,7 +200,12 @@ HOSTILE: dict[str, tuple[Break, str]] = {
     **{f"a FIFO for {name}": (instead(name, os.mkfifo), f"{name}: is not a file") for name in (WEIGHTS, TOKENIZER, CONFIG)},
     "a FIFO for modules.json": (lambda folder: os.mkfifo(folder / "modules.json"), "modules.json: is not a file"),
     # config.json
-    "config.json is no text": (file(CONFIG, b"\xff\xfe\xfd"), "config.json: is not valid JSON"),
+    "config.json is no text": (file(CONFIG, b"\xfe\xfd"), "config.json: is not valid JSON"),
+    "config.json in UTF-16": (file(CONFIG, b"\xff\xfe{\0"), "config.json: is text in UTF-16; save it in UTF-8"),
+    "more weights than the limit": (
+        all_of(config(num_hidden_layers=100, hidden_size=4_095, intermediate_size=4_096), file(TOKENIZER, b""), file(WEIGHTS, b"")),
+        "config.json: describes 10,0",
+    ),
     "config.json is a list": (file(CONFIG, b"[]"), "config.json: holds no JSON object"),
     "config.json of brackets": (file(CONFIG, b"[" * 1_000_000), "config.json: is not valid JSON"),
     "config.json of 5 MB": (file(CONFIG, b" " * 5_000_000), "config.json: has more than 4,000,000 bytes"),
@@ -219,10 +233,32 @@ HOSTILE: dict[str, tuple[Break, str]] = {
     "a module without a type": (modules(None, ""), "has a module without type and path; fetch"),
     "modules that are an object": (file("modules.json", b"{}"), "modules.json: holds no JSON array"),
     "a module that is not there": (modules("Pooling", "1_Pooling"), "1_Pooling/config.json: no such file"),
-    "no pooling": (modules("Pooling", ""), "pools by nothing"),
-    "two poolings": (
-        all_of(modules("Pooling", ""), config(pooling_mode_mean_tokens=True, pooling_mode_max_tokens=True)),
-        "pools by mean_tokens and max_tokens; mha pools by one of",
+    **{
+        f"pooling {mode!r}": (all_of(modules("Pooling", ""), config(pooling_mode=mode)), f"pools by {shown}; mha pools by mean, cls or max")
+        for mode, shown in (
+            ("lasttoken", "lasttoken"),
+            (["weightedmean", "lasttoken"], "weightedmean, lasttoken"),
+            (None, "None"),
+            ([], ""),
+        )
+    },
+    "the last token": (all_of(modules("Pooling", ""), config(pooling_mode_lasttoken=True)), "pools by pooling_mode_lasttoken; mha"),
+    # files that disagree
+    "capitals, says the tokenizer": (
+        all_of(lowercase(False), file("tokenizer_config.json", b'{"do_lower_case": true, "tokenizer_class": "BertTokenizer"}')),
+        "lowercase is False, and do_lower_case of tokenizer_config.json is True; write into both what the encoder was trained with",
+    ),
+    "capitals, says its settings": (
+        file("tokenizer_config.json", b'{"do_lower_case": false}'),
+        "lowercase is True, and do_lower_case of tokenizer_config.json is False",
+    ),
+    "capitals, says the tokenizer of sentences": (
+        all_of(lowercase(False), file("sentence_bert_config.json", b'{"do_lower_case": true}')),
+        "lowercase is False, and do_lower_case of sentence_bert_config.json is True",
+    ),
+    "other Chinese": (
+        file("tokenizer_config.json", b'{"tokenize_chinese_chars": false}'),
+        "handle_chinese_chars is True, and tokenize_chinese_chars of tokenizer_config.json is False",
     ),
     # tokenizer.json
     "tokenizer.json of 100 MB": (instead(TOKENIZER, sparse(100_000_000)), "tokenizer.json: has more than 40,000,000 bytes"),
@@ -273,6 +309,11 @@ HOSTILE: dict[str, tuple[Break, str]] = {
         "puts 1,000,000 bytes in place of a character",
     ),
     "characters twice": (tokenizer(normalizer=in_sequence(charsmap(), charsmap())), "normalizer has Precompiled twice"),
+    "lengthened nine times": (
+        tokenizer(pre_tokenizer={"type": "Sequence", "pretokenizers": [{"type": "ByteLevel"}] * 9}),
+        "pre_tokenizer has ByteLevel twice; take another encoder",
+    ),
+    "decomposed twice": (tokenizer(normalizer=in_sequence({"type": "NFKD"}, {"type": "NFKD"})), "normalizer has NFKD twice"),
 }
 
 
@@ -292,6 +333,15 @@ def test_is_refused_in_one_line(spoil: Break, message: str, whole: Path, tmp_pat
     assert "; " in line
     assert len(line) < 600
     assert capfd.readouterr().err == ""
+
+
+def test_a_text_that_would_not_fit_into_memory_is_refused_before_it_is_cut(whole: Path) -> None:
+    pieces = PieceTokenizer((whole / TOKENIZER).read_bytes(), 400, 13, "head", TOKENIZER)
+    for text, length in (("a film " * 500_000, "3,500,000"), ("\N{HANGUL SYLLABLE GAG}" * 350_000, "350,000")):  # nine bytes each
+        line = error_of(pieces.ids, text)
+        assert line.startswith(f"tokenizer.json: a text of {length} characters would take about 2.")
+        assert line.endswith(" GB of memory; mha takes 2 GB at most; give shorter texts")
+        assert line == error_of(pieces.words_of_pieces, text.split(" "))
 
 
 def paths_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

@@ -21,7 +21,10 @@ Theirs = Callable[[Path, np.ndarray], tuple[list[np.ndarray], list[np.ndarray]]]
 
 @pytest.fixture
 def theirs() -> Theirs:
-    """A function from a folder and pieces (B, P), padded with 0, to hidden states (B, P, D) and attention weights (B, H, P, P)."""
+    """A function from a folder and pieces (B, P), padded with 0, to hidden states (B, P, D) and attention weights (B, H, P, P).
+
+    The last id is that of a padding piece that a text spells out, which is looked at.
+    """
     transformers, torch = pytest.importorskip("transformers"), pytest.importorskip("torch")
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
@@ -29,7 +32,8 @@ def theirs() -> Theirs:
     def run(folder: Path, pieces: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
         model = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
         padding = model.config.pad_token_id  # id 0 is theirs for another piece
-        ids = np.where(pieces == 0, padding, np.where(pieces == padding, 0, pieces))
+        spelt_out = (pieces == 0) | (pieces == model.config.vocab_size)
+        ids = np.where(spelt_out, padding, np.where(pieces == padding, 0, pieces))
         arguments = {"input_ids": torch.tensor(ids).long(), "attention_mask": torch.tensor(pieces != 0).long()}
         with torch.no_grad():
             found = model(**arguments, output_hidden_states=True, output_attentions=True)
@@ -40,7 +44,7 @@ def theirs() -> Theirs:
 
 def pieces_of(checkpoint: Checkpoint, lengths: list[int]) -> np.ndarray:
     """Random pieces (B, P), padded with 0; id 1 is among them."""
-    ids = np.random.default_rng(0).integers(1, checkpoint.config.model.num_pieces, (len(lengths), max(lengths))).astype(np.int32)
+    ids = np.random.default_rng(0).integers(1, checkpoint.config.model.num_pieces - 1, (len(lengths), max(lengths))).astype(np.int32)
     ids[:, 1] = 1
     return np.where(np.arange(max(lengths)) < np.array(lengths)[:, None], ids, 0)
 
@@ -81,6 +85,8 @@ def test_states_and_attention_equal_transformers(family: str, theirs: Theirs, tm
     checkpoint = tiny_checkpoint(tiny_folder(tmp_path, family))
     for lengths in ([37, 7, 2], [13, 13]):  # the longest, padded, and none padded
         pieces = pieces_of(checkpoint, lengths)
+        if "roberta" not in family:  # for which transformers leaves such a piece out of the positions
+            pieces[0, 3] = checkpoint.config.model.num_pieces - 1
         states, attention = theirs(tmp_path, pieces)
         assert attention[0].shape[1] == HEADS
         assert_close(numpy_states(checkpoint, pieces), states, pieces != 0)
