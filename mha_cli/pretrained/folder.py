@@ -29,9 +29,8 @@ OTHER_KINDS = {
     b"version https://git-lfs": ("is a pointer of Git LFS and not the file itself", "fetch the file with git lfs pull"),
     b"PK\3\4": ("is a zip archive", "unzip it, and take the file in it"),
     b"\xff\xfe": ("is text in UTF-16", "save it in UTF-8"),
-    b"\xfe\xff": ("is text in UTF-16", "save it in UTF-8"),
 }
-"""Beginnings of other files: what they are, and what to do."""
+"""How other files begin, what they are, and what to do."""
 
 LARGEST_WEIGHT = 65_504  # that float16 holds, in which a checkpoint keeps it
 

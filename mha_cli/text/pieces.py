@@ -43,7 +43,7 @@ LENGTHEN = {"BertNormalizer", "ByteLevel", "Lowercase", "Metaspace", "NFC", "NFD
 
 PATTERN = " {2,}"  # the only regular expression that may be there
 
-PIECE_BYTES, CHUNK = 650, 1_000
+PIECE_BYTES, CHUNK = 1_000, 1_000
 """Memory, in bytes, for a byte of a text while it is cut, and characters that are normalized at a time to count those bytes."""
 
 PADDING_NAMES, RARE = ("[PAD]", "<pad>"), "\N{UGARITIC LETTER ALPA}"

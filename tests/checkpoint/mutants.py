@@ -376,6 +376,10 @@ def arrays(original: Original, rng: random.Random) -> Made:
     def given(data: bytes) -> bytes:
         return sealed(members | {"model.weights.h5": data})
 
+    def longer(more: bytes) -> bytes:
+        """The file with more bytes, which its first block counts."""
+        return patched(data, 40, "Q", len(data) + len(more)) + more
+
     def number(form: str, address: int) -> int:
         return int(struct.unpack_from(f"<{form}", data, address)[0])
 
@@ -390,7 +394,8 @@ def arrays(original: Original, rng: random.Random) -> Made:
 
     yield "cut off", given(data[: rng.randrange(1, len(data))]), damaged(".+")
     most = sum(4 * weight.size + 10_000 for weight in same.weights.values())
-    yield "as large as can be", given(data + bytes(most - len(data))), same
+    yield "bytes after the end", given(data + bytes(rng.randrange(1, 200))), damaged("has another length than its first block says")
+    yield "as large as can be", given(longer(bytes(most - len(data)))), same
     yield "large", given(data + bytes(most + 1 - len(data))), rf"model\.weights\.h5 has .+ bytes; at most {most:,} belong there"
     table, entry = rng.choice([address for address in found["table"] if number("H", address + 6) > 1]), rng.choice(found["entry"])
     yield "an entry less", given(patched(data, table + 6, "H", number("H", table + 6) - 1)), damaged(".+ is missing")
@@ -406,7 +411,7 @@ def arrays(original: Original, rng: random.Random) -> Made:
         "in itself": (tree(3, end), "a group's tree is damaged"),
     }
     for what, (appended, message) in trees.items():
-        yield f"a tree {what}", given(patched(data, group + 8, "Q", end) + appended), damaged(message) if message else same
+        yield f"a tree {what}", given(patched(longer(appended), group + 8, "Q", end)), damaged(message) if message else same
     edge = patched(data, group + 8, "Q", len(data) - rng.randrange(1, 8))
     yield "a tree at the end", given(edge), damaged("an address lies outside the file")
     one, other = sorted(rng.sample(found["message 8"], 2), key=lambda address: number("Q", address + 18))

@@ -82,11 +82,12 @@ def test_is_refused_in_one_line(message: str, spoil: Spoil, whole: Path, tmp_pat
     path = tmp_path / "a.keras"
     path.write_bytes(whole.read_bytes())
     spoil(path)
-    done = run_here("predict", "the film", "-c", "a.keras", cwd=tmp_path)
-    assert (done.code, done.stdout) == (2, "")
-    assert message in done.stderr
-    assert done.stderr.startswith("error: a.keras: ")
-    assert done.stderr.count("\n") == 1
+    for command in (("predict", "the film", "-c"), ("doctor",)):
+        done = run_here(*command, "a.keras", cwd=tmp_path)
+        assert (done.code, done.stdout) == (2, "")
+        assert message in done.stderr
+        assert done.stderr.startswith("error: a.keras: ")
+        assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("small", [False, True])

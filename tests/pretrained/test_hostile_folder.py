@@ -337,7 +337,7 @@ def test_is_refused_in_one_line(spoil: Break, message: str, whole: Path, tmp_pat
 
 def test_a_text_that_would_not_fit_into_memory_is_refused_before_it_is_cut(whole: Path) -> None:
     pieces = PieceTokenizer((whole / TOKENIZER).read_bytes(), 400, 13, "head", TOKENIZER)
-    for text, length in (("a film " * 500_000, "3,500,000"), ("\N{HANGUL SYLLABLE GAG}" * 350_000, "350,000")):  # nine bytes each
+    for text, length in (("a film " * 300_000, "2,100,000"), ("\N{HANGUL SYLLABLE GAG}" * 250_000, "250,000")):  # nine bytes each
         line = error_of(pieces.ids, text)
         assert line.startswith(f"tokenizer.json: a text of {length} characters would take about 2.")
         assert line.endswith(" GB of memory; mha takes 2 GB at most; give shorter texts")
