@@ -73,9 +73,8 @@ class Checkpoint:
     def text_pipeline(self) -> TextPipeline:
         """The way from a text to what the model reads."""
         text, rows, where = self.config.text, self.config.model.num_pieces, f"{self.name or 'this model'}: {TOKENIZER}"
-        if self.tokenizer is None:
-            return TextPipeline(text, self.vocabulary)
-        pieces = PieceTokenizer(self.tokenizer, rows, encoder_length(self.config), text.truncation, where)
+        length = encoder_length(self.config)
+        pieces = None if self.tokenizer is None else PieceTokenizer(self.tokenizer, rows, length, text.truncation, where)
         return TextPipeline(text, self.vocabulary, pieces)
 
     @property
@@ -206,8 +205,9 @@ def _read_archive(archive: Archive) -> Checkpoint:
             raise MhaError(f"{name}: the weight {path} holds NaN or infinite numbers", "train anew, with a lower learning rate")
     vocabulary = Vocabulary(words.decode().split("\n") if words else [])  # late: it takes many times the bytes of the words
     require(not vocabulary.repeats, name, "a token occurs twice in its vocabulary")
-    require((TOKENIZER in archive) == bool(config.model.num_pieces), name, f"its settings and {TOKENIZER} do not go together")
     tokenizer = bytes(checked(TOKENIZER, MAX_TOKENIZER_BYTES)) if TOKENIZER in archive else None
+    fits = tokenizer != b"" and (tokenizer is not None) == bool(config.model.num_pieces)
+    require(fits, name, f"its settings and {TOKENIZER} do not go together")
     keras_config = "" if small else bytes(checked("config.json", MAX_JSON_BYTES)).decode()
     return Checkpoint(config, tuple(class_names), vocabulary, metrics, weights, keras_config, thresholds, tokenizer, name)
 

@@ -58,7 +58,7 @@ REGEX = {"type": "Replace", "pattern": {"Regex": "(a*)*b"}, "content": "c"}
 
 HOSTILE: dict[str, tuple[str, Spoil]] = {  # tokenizers that lie are in test_hostile_folder.py
     "a regular expression": ("a.keras: tokenizer.json: normalizer Replace has the regular expression", tokenizer(normalizer=REGEX)),
-    "an empty one": ("a.keras: tokenizer.json: is not valid JSON", lambda path: rewrite(path, {TOKENIZER: b""})),
+    "an empty one": ("its settings and tokenizer.json do not go together", lambda path: rewrite(path, {TOKENIZER: b""})),
     "41 MB": ("tokenizer.json has 41,000,000 bytes", lambda path: rewrite(path, {TOKENIZER: bytes(41_000_000)})),
     "another checksum": ("", lambda path: write_archive(path, members_of(path) | {TOKENIZER: b"{}"})),
     "no tokenizer": ("its settings and tokenizer.json do not go together", without_tokenizer),
@@ -82,12 +82,11 @@ def test_is_refused_in_one_line(message: str, spoil: Spoil, whole: Path, tmp_pat
     path = tmp_path / "a.keras"
     path.write_bytes(whole.read_bytes())
     spoil(path)
-    for command in (("predict", "the film", "-c"), ("doctor",)):
-        done = run_here(*command, "a.keras", cwd=tmp_path)
-        assert (done.code, done.stdout) == (2, "")
-        assert message in done.stderr
-        assert done.stderr.startswith("error: a.keras: ")
-        assert done.stderr.count("\n") == 1
+    done = run_here("predict", "the film", "-c", "a.keras", cwd=tmp_path)
+    assert (done.code, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert done.stderr.startswith("error: a.keras: ")
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("small", [False, True])

@@ -111,7 +111,7 @@ def test_minilm_equals_transformers(theirs: Theirs) -> None:
     checkpoint = tiny_checkpoint(folder)
     encoder = read_pretrained(folder)
     tokenizer = encoder.piece_tokenizer(checkpoint.config.text)
-    texts = ["A gorgeous, witty, seductive movie.", "It's never dull, and not very good at all!", "Nein."]
+    texts = ["A gorgeous, witty, seductive movie.", "It's never dull, and not very [PAD] good at all!", "Nein."]
     ids = [tokenizer.ids(text) for text in texts]
     pieces = np.array([[*each, *[0] * (max(map(len, ids)) - len(each))] for each in ids], np.int32)
     states, attention = theirs(folder, pieces)
