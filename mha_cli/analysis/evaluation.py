@@ -23,6 +23,7 @@ from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.working_memory import refuse_confusion_matrix
 
 MOST_CONFUSIONS = 15  # pairs of classes that are named
+FAR_BELOW = 0.05  # between the interval of an accuracy and that of the validation part, from which a warning tells of it
 PROBABILITIES = (0.6, 0.7, 0.8, 0.9, 1.0)  # upper ends of the ranges of an answer's probability
 
 
@@ -103,7 +104,7 @@ class LabelEvaluation:
     unknown_share: float  # share of the tokens read that the vocabulary lacks
     micro_f1: float  # F1 of all labels of all texts together
     micro_f1_interval: tuple[float, float]  # its 95 % confidence interval, by bootstrap over texts
-    macro_f1: float  # mean F1 of the labels
+    macro_f1: float  # mean F1 of the labels; one that neither occurs nor is answered is left out
     weighted_f1: float  # the same mean, weighted by the texts of each label
     exact_match: float  # share of texts with exactly the right labels
     exact_match_interval: tuple[float, float]  # its 95 % confidence interval (Wilson)
@@ -138,6 +139,8 @@ def evaluate(
         answers: results of ``answers_of``, if they are there already.
     """
     probabilities, seconds = answers or answers_of(checkpoint, labelled, callbacks)
+    if warning := far_below_validation(checkpoint, labelled, probabilities):
+        callbacks.note(f"{labelled.data}, split {labelled.split}: {warning}")
     if checkpoint.config.is_multi_label:
         return evaluate_labels(checkpoint, labelled, (probabilities, seconds), target)
     texts, labels, names = labelled.texts, labelled.texts.labels, checkpoint.class_names
@@ -177,6 +180,18 @@ def evaluate(
     )
 
 
+def far_below_validation(checkpoint: Checkpoint, labelled: LabelledTexts, probabilities: Floats) -> str:
+    """A warning with the likely reasons if the accuracy is below that on the validation part by far, beyond both intervals."""
+    before, share = checkpoint.metrics.get("validation_accuracy", 0.0), checkpoint.config.data.validation_share
+    num_before, labels = round(share * checkpoint.metrics.get("labelled_texts", 0)), labelled.texts.labels
+    _, accuracy = mean_loss_and_accuracy(probabilities, labels, checkpoint.label_thresholds)
+    least = wilson_interval(round(before * num_before), num_before)[0] if num_before else 0.0
+    if wilson_interval(round(accuracy * len(labels)), len(labels))[1] > least - FAR_BELOW:
+        return ""
+    reasons = "these texts may be of another kind or time, have labels by other rules, or the validation part repeats training texts"
+    return f"accuracy {accuracy:.1%}, and {before:.1%} on the validation part: {reasons}"
+
+
 def evaluate_labels(
     checkpoint: Checkpoint, labelled: LabelledTexts, answers: tuple[Floats, float], target: tuple[Measure, float] | None = None
 ) -> LabelEvaluation:
@@ -191,8 +206,8 @@ def evaluate_labels(
         found = find_thresholds(probabilities, truth, names, *target)
         thresholds, reached = np.array([one.threshold for one in found], np.float32), [one.reached for one in found]
     given = answers_among(probabilities, True, thresholds)
-    means = ("micro", "macro", "weighted")
-    micro, macro, weighted = (float(metrics.f1_score(truth, given, average=mean, zero_division=0.0)) for mean in means)
+    f1 = [metrics.f1_score(truth, given, average=mean, zero_division=np.nan) for mean in ("micro", "macro", "weighted")]
+    micro, macro, weighted = np.nan_to_num(f1).tolist()
     areas = [
         float(metrics.average_precision_score(is_label, own)) if is_label.any() else None
         for is_label, own in zip(truth.T, probabilities.T, strict=True)

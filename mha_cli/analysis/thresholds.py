@@ -47,14 +47,14 @@ def find_thresholds(
         answers = np.flatnonzero(has_class(possible, class_id))
         answers = answers[np.argsort(-probabilities[answers, class_id])]
         upper = probabilities[answers, class_id].astype(np.float64)
-        lower = np.append(upper[1:], -upper[-1:])  # below the last one there is none: 0 is halfway
+        lower = np.append(upper[1:], -1.0)  # below the last one there is none
         among = np.arange(len(answers)) + 1 if measure == "precision" else max(1, int(is_class.sum()))
         value = np.cumsum(is_class[answers]) / among
         enough = np.flatnonzero((value >= share) & (upper > lower))  # answers of equal probability stay together
         reached[name] = len(enough) > 0
         if reached[name]:
             last = enough[-1] if measure == "precision" else enough[0]
-            found[name] = float(upper[last] + lower[last]) / 2  # halfway, so that rounding moves no text over it
+            found[name] = max(0.0, float(upper[last] + lower[last]) / 2)  # halfway, so that rounding moves no text over it
         else:
             found[name] = 1.0 if measure == "precision" else 0.0
     return score_thresholds(probabilities, labels, class_names, found, reached)

@@ -105,6 +105,7 @@ def _config_of(given: Sequence[str], reading: options.LabelledFileOptions, overr
     config = load_config(find_config("text"), ["data.train=FILE", *overrides])
     columns: dict[str, object] = {"train": [*given], "text_column": layout.text_column, "label_column": layout.label_column}
     columns |= {"label_separator": layout.label_separator, **reading.dialect._asdict()}
+    columns |= config.data.model_dump(include={"label_separator"}, exclude_none=True)
     return config.changed(data=columns), layout
 
 

@@ -11,7 +11,7 @@ from typer import Option
 from mha_cli.checkpoint.runs import is_own
 from mha_cli.cli.options import EncodingOption, NoQuotingOption, column_option, goes_with
 from mha_cli.config.loading import config_from_dict
-from mha_cli.config.settings import Config, FilesData, SampleData
+from mha_cli.config.settings import Config, DataSettings, FilesData, SampleData
 from mha_cli.data.sources import DataSection
 from mha_cli.errors import MhaError, printable, shown_path
 
@@ -48,7 +48,7 @@ class DataOptions:
             raise MhaError(f"{shown_path(checkpoint)}: {left}", "say with --data what to read")
         section: DataSection = trained if self.data is None else _given_section(self.data)
         # The validation part of the training data must be the part that was held out, whatever their name.
-        section = section.model_copy(update={"validation": trained.validation, "validation_share": trained.validation_share})
+        section = section.model_copy(update={name: getattr(trained, name) for name in DataSettings.model_fields})
         if isinstance(section, FilesData):
             known = trained if isinstance(trained, FilesData) else section
             names = ("text_column", "label_column", "encoding")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from typer import Option
 
-from mha_cli.checkpoint.runs import checkpoint_in
+from mha_cli.checkpoint.runs import checkpoint_in, is_own
 from mha_cli.cli import options, render
 from mha_cli.cli.console import print_json
 from mha_cli.cli.data_option import DataOptions
@@ -53,7 +53,7 @@ def evaluate(
     from mha_cli.analysis.evaluation import Evaluation
     from mha_cli.analysis.evaluation import evaluate as score
     from mha_cli.checkpoint.file import write_checkpoint
-    from mha_cli.data.scored_texts import labelled_texts
+    from mha_cli.data.scored_texts import labelled_texts, learnt_texts
 
     model, path = load_checkpoint(checkpoint)
     if output is not None:
@@ -64,6 +64,8 @@ def evaluate(
         split = "validation"  # the test part then measures the thresholds
     with ended_in_order(), status("reading") as callbacks:
         labelled = labelled_texts(model, section, split, callbacks, unseen=target is not None)
+        if not labelled.caveat and is_own(path, model.config) and (known := learnt_texts(section, labelled, model.config.data)):
+            callbacks.note(f"{labelled.data}, split {labelled.split}: {known}")
         evaluation = score(model, labelled, callbacks, target)
         may_be_chosen = target or (model.thresholds and not model.config.is_multi_label)  # several labels have those of the training
         if given.data is None and split is None and model.config.learns_from_validation and may_be_chosen:

@@ -120,7 +120,7 @@ def label_evaluation(result: LabelEvaluation) -> None:
         "speed": f"{result.num_texts / result.seconds:,.0f} texts/s",
     }
     print_figures(f"{result.data}, split {result.split}", figures.items())
-    scores, title = result.labels, "Labels"
+    scores, title = [score for score in result.labels if score.f1 is not None], "Labels"
     if missed := sum(score.reached is False for score in scores):
         print_line(f"{missed:,} of {plural(len(scores), 'label')} cannot be as good as that: their threshold is 1 or 0")
     if len(scores) > 2 * TABLE_CLASSES:
@@ -195,7 +195,7 @@ def export(result: Export) -> None:
 
 
 def _print_classes(result: Evaluation) -> None:
-    scores, title = result.classes, "Classes"
+    scores, title = [score for score in result.classes if score.f1 is not None], "Classes"
     if len(scores) > TABLE_CLASSES:
         there = [score for score in scores if score.num_texts]
         scores = sorted(there, key=lambda score: (score.f1 or 0.0, -score.num_texts))[:TABLE_CLASSES]

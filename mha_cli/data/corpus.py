@@ -17,11 +17,11 @@ import numpy.typing as npt
 from mha_cli.arrays import Array, Bools, Floats, Int32s, Int64s
 from mha_cli.config.settings import TextConfig
 from mha_cli.data.batches import Rows, padded
-from mha_cli.data.data_issues import DataIssues, combined_in_words, count_repeats, find_combined, find_variants
+from mha_cli.data.data_issues import RARE, DataIssues, combined_in_words, count_repeats, find_combined, find_respelt, find_variants
 from mha_cli.data.decisions import Facts
 from mha_cli.data.held_out import groups_by_names, held_out_groups, names_in
 from mha_cli.data.labelled_text import LabelledText, place_of
-from mha_cli.data.labels import ONE_CLASS, name_of
+from mha_cli.data.labels import ODD_NAMES, ONE_CLASS, name_of
 from mha_cli.data.targets import Labels, are_several, class_sizes, names_in_labels, numbers_of_labels, rarest_classes
 from mha_cli.data.token_store import TokenStore
 from mha_cli.errors import MhaError, listed, plural, printable
@@ -33,6 +33,7 @@ from mha_cli.text.tokenizer import make_tokenizer
 from mha_cli.text.vocabulary import FOREIGN, NO_WORDS, PADDING_ID, UNKNOWN_ID, Vocabulary, cut, most_frequent, warning_of_unknown
 
 CHUNK_TOKENS = 1 << 20  # tokens that are looked at together
+MOST_LABELS = 10_000  # labels of which a text may have several: tables have a column for each
 
 Item = TypeVar("Item")
 
@@ -124,20 +125,21 @@ def refuse_unlearnable(where: str, sizes: Mapping[str, int], has_words: bool, ar
         has_words: whether any text has a word.
         are_files: whether each text is a whole file, in the folder of its class.
     """
-    num_single = sum(size == 1 for size in sizes.values())
+    num_single, num_labels = sum(size == 1 for size in sizes.values()), sum(sizes.values())
     if not sizes:
         raise MhaError(f"{where}: no text has a label", "a classifier needs texts of at least two classes")
     largest = max(sizes, key=sizes.__getitem__)
-    if sizes[largest] == sum(sizes.values()):
+    if sizes[largest] == num_labels == num_texts:
         raise MhaError(f"{where}: every text has the class '{printable(largest)}'", "a classifier needs texts of at least two classes")
-    if num_single > num_texts / 2:
+    if num_single > num_labels / 2:
         num_combined, example, separator = find_combined(sizes)
         hint = "check the label column"
         if are_files:
             hint = "each .txt file is one text: give every text a file of its own, or write a table with columns of texts and labels"
         if num_combined:
             hint = f"labels look like several in one ({combined_in_words(example, separator)}): set data.label_separator to it"
-        raise MhaError(f"{where}: {num_single:,} of {plural(num_texts, 'text')} have a class of their own", hint)
+        found = plural(num_labels, "text" if num_labels == num_texts else "label")
+        raise MhaError(f"{where}: {num_single:,} of {found} have a class of their own", hint)
     if missing := [name for name, size in sizes.items() if not size]:
         raise MhaError(f"{where}: the class '{printable(missing[0])}' has no text", "each class needs at least one to be learnt from")
     if not has_words:
@@ -226,6 +228,9 @@ class Corpus:
         further = _in_order({*names_in_labels(labels)} - {*first_classes})
         self.class_names = class_names if class_names is not None else (*first_classes, *further)
         self._label_numbers = np.array(label_numbers, np.int32)
+        if len(self.class_names) > MOST_LABELS and not all(isinstance(label, str) for label in labels):
+            found = f"{where}: texts have several of {len(self.class_names):,} labels, and mha takes {MOST_LABELS:,} at most"
+            raise MhaError(found, "are label column and separator the right ones?")
         numbers_of = numbers_of_labels(list(labels), self.class_names)
         self.labels, self._first_labels = numbers_of[self._label_numbers], numbers_of[np.array(first_numbers, np.int32)]
         sizes = class_sizes(self.labels, len(self.class_names)).tolist()
@@ -243,12 +248,15 @@ class Corpus:
         has_words = self.lengths > 0
         num_repeated, num_two_labels = count_repeats(self.hashes[has_words], self._label_numbers[has_words])
         num_variants, variants = find_variants(self._spellings, self.sizes)
+        mean_size = len(self) / max(1, np.count_nonzero([*self.sizes.values()]))
         num_combined, combined, separator = (0, "", "") if are_several(self.labels) else find_combined(self.sizes)
         return DataIssues(
             num_wordless=int((~has_words).sum()),
             num_repeated=num_repeated,
             num_two_labels=num_two_labels,
-            num_respelt=len(self.sizes) - len({name.casefold() for name in self.sizes}),
+            num_respelt=len(find_respelt(self.sizes)),
+            missing=tuple(name for name, size in self.sizes.items() if size and name in ODD_NAMES),
+            rare=() if are_several(self.labels) else tuple(name for name, size in self.sizes.items() if 0 < size < RARE * mean_size),
             num_variants=num_variants,
             variants=variants,
             num_combined=num_combined,

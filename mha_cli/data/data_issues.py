@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from mha_cli.arrays import Int32s, Int64s
+from mha_cli.data.labels import NAMED_CLASSES, labels_in
 from mha_cli.errors import listed, printable
 
 SEPARATORS = ",;|/"  # characters that may separate the labels in a cell
 LEAST_COMBINED = 3  # least texts whose parts are all classes, or different cells whose parts occur in others, that are reported
 MOST_CHARACTERS = 1000  # characters of a label above which it is not taken apart
 SHOWN_SPELLINGS = 3
+RARE = 0.1  # share of the mean number of texts of a class below which a class is rare
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +26,9 @@ class DataIssues:
     num_repeated: int = 0
     num_two_labels: int = 0
     num_respelt: int = 0
+    missing: tuple[str, ...] = ()  # classes whose names probably mean no label
+    rare: tuple[str, ...] = ()  # classes with less than ``RARE`` of the texts of the mean class; none where texts have several labels
+    binary_columns: tuple[str, ...] = ()  # columns of 0 and 1, of which one is read as the labels
     num_variants: int = 0
     variants: tuple[str, ...] = ()  # spellings of the class with most labels that are spelt otherwise than most of it, most frequent first
     num_combined: int = 0
@@ -34,17 +39,28 @@ class DataIssues:
 
     def line(self) -> str:
         """The mistakes that occur, with their numbers, in one line; empty if there are none."""
+        shown = {name: listed([*map(printable, getattr(self, name))], NAMED_CLASSES) for name in ("missing", "rare", "binary_columns")}
         counts = {
             "without a word": (self.num_wordless, ""),
             "repeated to the letter": (self.num_repeated, ""),
             "texts with two labels": (self.num_two_labels, ""),
-            "classes that differ from others in case alone": (self.num_respelt, ""),
+            "classes that differ from others in case alone": (self.num_respelt, "data.merge_labels merges them"),
+            "classes that may mean no label": (len(self.missing), shown["missing"]),
+            "rare classes": (len(self.rare), f"{shown['rare']}; training.class_weights=balanced gives them more weight"),
+            "columns of 0 and 1, of which one is read": (len(self.binary_columns), shown["binary_columns"]),
             "labels spelt in more than one way": (self.num_variants, listed([*map(_shown, self.variants)], SHOWN_SPELLINGS)),
             "labels that look like several in one": (self.num_combined, combined_in_words(self.combined, self.combined_separator)),
             "blank lines left out": (self.num_blank, ""),
             "lines in quotes that would be rows": (self.num_quoted_rows, ""),
         }
         return ", ".join(f"{what}: {number:,}{example and f' ({example})'}" for what, (number, example) in counts.items() if number)
+
+
+def find_respelt(classes: Mapping[str, int]) -> dict[str, str]:
+    """The classes that differ from a more frequent one in case alone, with its name, by the number of texts of each class."""
+    there = [name for name in sorted(classes, key=classes.__getitem__) if classes[name]]
+    most_frequent = {name.casefold(): name for name in there}
+    return {name: other for name in there if (other := most_frequent[name.casefold()]) != name}
 
 
 def find_combined(classes: Mapping[str, int]) -> tuple[int, str, str]:
@@ -84,7 +100,7 @@ def _parts(label: str, separator: str) -> list[str]:
     if len(label) > MOST_CHARACTERS:
         return [label]
     is_list = label[:1] == "[" and label[-1:] == "]"
-    parts = [part.strip(" '\"") for part in (label[1:-1] if is_list else label).split(separator)]
+    parts = [part.strip(" '\"") for part in labels_in(label, separator)]
     if separator in ",/" and not is_list and not all(any(map(str.isalpha, part)) for part in parts if part):
         return [label]  # 1,5 and 24/12 are numbers and dates
     return [*filter(None, parts)] or [label]

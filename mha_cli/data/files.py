@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mha_cli.config.settings import FilesData
 from mha_cli.data.labelled_text import LabelledText, TextSource, place_of
-from mha_cli.data.labels import labelled
+from mha_cli.data.labels import labelled, merged
 from mha_cli.data.later_texts import with_later
 from mha_cli.data.paths import matching_paths, natural_order
 from mha_cli.data.text_weights import that_count, weight_of
@@ -83,7 +83,8 @@ class FileTexts(TextSource):
         return that_count(compress(texts, drawn), shown_path(self.name), self.warnings) if weight else compress(texts, drawn)
 
     def _labelled(self, paths: Iterable[str], columns: Columns, warnings: StreamWarnings | None = None) -> Iterator[LabelledText]:
-        return read_labelled(paths, columns, self._dialect, warnings, self._settings.label_separator)
+        texts = read_labelled(paths, columns, self._dialect, warnings, self._settings.label_separator)
+        return merged(texts, self._settings.merge_labels)
 
     @cached_property
     def _test_part(self) -> Bools:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from mha_cli.data.labelled_text import LabelledText, TextSource
-from mha_cli.data.labels import labelled
+from mha_cli.data.labels import labelled, merged
 from mha_cli.data.text_weights import that_count, weight_of
 from mha_cli.errors import MhaError, plural, printable
 from mha_cli.records.objects import without_surrogates
@@ -17,13 +17,16 @@ class MemoryTexts(TextSource):
     splits = ("train",)
     class_names = None
 
-    def __init__(self, texts: Sequence[str], labels: Sequence[object], weights: Sequence[float] | None = None) -> None:
+    def __init__(
+        self, texts: Sequence[str], labels: Sequence[object], weights: Sequence[float] | None = None, merge: Mapping[str, str] | None = None
+    ) -> None:
         self.warnings = StreamWarnings()
         found, given = texts_in(texts), [*_several(labels, "label")]
         if len(found) != len(given):
             raise MhaError(f"{plural(len(found), 'text')} and {plural(len(given), 'label')}", "give a label for every text")
         pairs = zip(map(without_surrogates, found), given, strict=True)
-        self._texts = [labelled(text, label, f"labels[{number}]") for number, (text, label) in enumerate(pairs)]
+        own = (labelled(text, label, f"labels[{number}]") for number, (text, label) in enumerate(pairs))
+        self._texts = list(merged(own, merge or {}))
         if weights is not None:
             counts = [weight_of(weight, f"weights[{number}]") for number, weight in enumerate(_several(weights, "weight"))]
             if len(counts) != len(found):

@@ -3,7 +3,9 @@
 import json
 import re
 import unicodedata
-from collections.abc import Sequence
+from ast import literal_eval
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from mha_cli.data.labelled_text import LabelledText, place_of
@@ -16,6 +18,11 @@ LEAVE_OUT = "give every text a class, or leave the row out"
 ONE_VALUE = "give every text a class: a string, a whole number, true or false"
 ONE_CLASS = "give every text one class, as the model does"
 _MISSING = {"None", "nan", "NaN", "NaT", "<NA>"}  # how Python, NumPy and pandas spell a value that is missing
+ODD_NAMES = _MISSING | {"null", "NULL", "NA", "N/A", "n/a", "#N/A", "#NULL!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#DIV/0!"}
+"""Class names that probably mean no label: missing values, also as databases write them, and errors of a spreadsheet."""
+_QUOTED = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\"""")
+_LIST = re.compile(rf"[\[({{](?:[\s,]*(?:{_QUOTED.pattern}))*[\s,]*[\])}}]")
+"""Strings in quotes, and lists, tuples and sets of them, as Python, NumPy, pandas and JSON write them into a cell."""
 _WHOLE = re.compile(r"(-?\d+)\.0+", re.ASCII)
 _TRUTH = {"true": "True", "false": "False"}
 _ZERO_WIDTH_SPACE = "\u200b"
@@ -34,6 +41,16 @@ def labelled(
     return LabelledText(text, name, "" if spelling == name else spelling, file, line, part)
 
 
+def merged(texts: Iterable[LabelledText], merge_labels: Mapping[str, str]) -> Iterator[LabelledText]:
+    """The same texts without the labels that ``data.merge_labels`` takes for others, however it spells them."""
+    others = {name_of(label): name_of(other) for label, other in merge_labels.items()}
+    for one in texts:
+        if isinstance(one.label, str):
+            yield one._replace(label=others[one.label]) if one.label in others else one
+        else:
+            yield one._replace(label=tuple(sorted({others.get(name, name) for name in one.label})))
+
+
 def is_list(label: object) -> bool:
     """Whether a label is a list of labels, of Python or NumPy."""
     return isinstance(label, list | tuple | set | frozenset) or bool(getattr(label, "ndim", 0))
@@ -43,12 +60,23 @@ def class_names(labels: object, location: str, column: str = "", separator: str 
     """The names of the classes that a list of labels means, or a string with a separator; distinct and sorted, perhaps none."""
     several: Any = labels
     if isinstance(labels, str):
-        several = filter(str.strip, labels.split(separator))
+        several = filter(str.strip, labels_in(labels, separator))
     elif separator is not None and is_missing(labels):
         several = ()
     elif not is_list(labels):
         several = (labels,)
     return tuple(sorted({class_name(label, location, column) for label in several}))
+
+
+def labels_in(cell: str, separator: str | None) -> list[str]:
+    """The labels in a cell: those that a separator separates, or those of a list that is spelt out, such as ``['a', 'b']``."""
+    spelt = cell.strip()
+    if spelt[:1] in "[({" and _LIST.fullmatch(spelt):
+        with suppress(SyntaxError, ValueError):  # for an escape that JSON or Python does not know
+            return [(json.loads if quoted[0] == '"' else literal_eval)(quoted) for quoted in _QUOTED.findall(spelt)]
+    if separator == "," and spelt[:1] == "[" and spelt[-1:] == "]":
+        return spelt[1:-1].split(separator)
+    return cell.split(separator)
 
 
 def class_name(label: object, location: str, column: str = "") -> str:

@@ -44,3 +44,15 @@ def with_later(
             if one.weight and hash(one.text) not in known:
                 known.add(hash(one.text))
                 yield as_later(one)._replace(stage=stage)
+
+
+def learnt_in_words(scored: Iterable[LabelledText], learnt: Iterable[LabelledText]) -> str:
+    """How many texts with words are among those learnt from, and how many of these have another label there; empty for none."""
+    labels = [(hash(one.text), one.label) for one in scored if one.text.strip()]
+    there = {text: set[str | tuple[str, ...]]() for text, _ in labels}
+    for one in learnt:
+        if (text := hash(one.text)) in there:
+            there[text].add(one.label)
+    known = [label in there[text] for text, label in labels if there[text]]
+    other = "" if all(known) else f", {known.count(False):,} of them with another label"
+    return f"texts that are also training texts: {len(known):,}{other}" if known else ""

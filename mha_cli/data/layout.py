@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from mha_cli.data.files import file_pieces, file_reading, is_folder, labelled_format, unpacked_file
-from mha_cli.data.labels import name_of
+from mha_cli.data.labels import labels_in, name_of
 from mha_cli.errors import MhaError, listed, plural, shown_path
 from mha_cli.records.headers import LABEL_NAMES, are_numbers, has_header, plain_name
 from mha_cli.records.line_formats import json_object
@@ -54,6 +54,7 @@ class Layout:
     part_column: str = ""  # column such as ``split`` that marks texts as ``test``, else column ``group``; empty for neither
     label_separator: str | None = None  # separator of several labels in a cell, whose parts come again in others; None if a text has one
     label_example: str = ""  # such a cell
+    binary_columns: tuple[str, ...] = ()  # label column and others, if all of them hold 0 and 1: perhaps one for each of several labels
 
     @property
     def has_split(self) -> bool:
@@ -87,8 +88,11 @@ def find_layout(path: str, text_column: str | None = None, label_column: str | N
     label, label_reason = given or _guessed_label(values, text, path)
     part = _part_column({name: own for name, own in values.items() if name not in (text, label)})
     separator, example = _label_separator(values.get(label, []))
+    binary = () if given else _binary_columns(values, label)
+    if binary:
+        label_reason = f"one of {len(binary)} columns of 0 and 1: {listed(binary, MOST_OTHERS)}; the others are not read"
     return Layout(
-        found.format, found.separator, found.header, found.columns, text, label, text_reason, label_reason, part, separator, example
+        found.format, found.separator, found.header, found.columns, text, label, text_reason, label_reason, part, separator, example, binary
     )
 
 
@@ -199,12 +203,20 @@ def _guessed_label(values: Values, text_column: str, path: str) -> tuple[str, st
     return column, reason + _others(likely, column)
 
 
+def _binary_columns(values: Values, label: str) -> tuple[str, ...]:
+    """The columns of 0 and 1 that are labels by their names as much as the label column is one; none if it is the only one."""
+    alike = [column for column in values if _rank(column) == _rank(label)]
+    truths = ({"0", "1"}, {"False", "True"})
+    binary = tuple(column for column in alike if any({name_of(str(value)) for value in values[column]} <= those for those in truths))
+    return binary if label in binary and len(binary) > 1 else ()
+
+
 def _label_separator(found: Sequence[object]) -> tuple[str | None, str]:
-    """What separates several labels in a cell, and such a cell; None if a text has one. A list that is spelt out has no separator alone."""
+    """What separates several labels in a cell, and such a cell; None if a text has one."""
     from mha_cli.data.data_issues import find_combined  # NumPy: keep `mha data --help` fast
 
     _, example, separator = find_combined(Counter(value for value in found if isinstance(value, str) and value.strip()))
-    return (separator, example) if separator and not example.startswith("[") else (None, "")
+    return separator or None, example
 
 
 def _others(likely: Sequence[str], column: str) -> str:
@@ -216,7 +228,7 @@ def _others(likely: Sequence[str], column: str) -> str:
 def _num_classes(column: str, found: Sequence[object]) -> int:
     """How many classes a column would have; 0 if it looks like something else. Lists and cells with parts are several labels per text."""
     separator = _label_separator(found)[0]
-    found = [value.split(separator) if separator and isinstance(value, str) else value for value in found]
+    found = [labels_in(value, separator) if separator and isinstance(value, str) else value for value in found]
     found = [label for value in found for label in (value if isinstance(value, list) else (value,))]
     fractions = sum(isinstance(value, float) and math.isfinite(value) and not value.is_integer() for value in found)
     if fractions > MOST_FRACTIONS * len(found):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mha_cli.config.settings import DataSettings
 from mha_cli.config.yaml_file import parse_yaml
+from mha_cli.data.data_issues import find_respelt
 from mha_cli.errors import MhaError, plural, printable
 from mha_cli.records.record import is_number
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 LEAST_TO_PART = 500  # texts from which on a test part is held out of them: a fifth of fewer would say little
 TEST_SHARE = 0.2
+LIKELY_RESPELT = 0.25  # texts up to which a class is another one in another case, as a share of the other's; more may be meant
 _SECTION = re.compile(r"^data:.*\n(?: .*\n)*", re.MULTILINE)
 _SETTING = re.compile(r" +(\w+):")
 
@@ -66,6 +68,11 @@ def _data_section(profile: DataProfile) -> Iterator[str]:
     if layout.label_separator:
         several = f"several labels per text, such as {printable(layout.label_example, 40)}"
         yield f"  label_separator: {json.dumps(layout.label_separator)}  # {several}"
+    respelt, classes = find_respelt(profile.texts.classes), profile.texts.classes
+    is_sure = {name: classes[name] <= LIKELY_RESPELT * classes[other] for name, other in respelt.items()}
+    for sure, reason in ((True, "labels that differ in case alone"), (False, "if they mean the same: both spellings are frequent")):
+        if pairs := [f"{_scalar(name)}: {_scalar(other)}" for name, other in respelt.items() if is_sure[name] == sure]:
+            yield f"  {'' if sure else '# '}merge_labels: {{{', '.join(pairs)}}}  {f'# {reason}' if sure else f'({reason})'}"
     if profile.dialect.encoding:
         yield f"  encoding: {profile.dialect.encoding}"
     if not profile.dialect.quoting:
@@ -75,7 +82,7 @@ def _data_section(profile: DataProfile) -> Iterator[str]:
 def _scalar(text: str) -> str:
     """A string as YAML has it, in quotes where it would be something else without."""
     try:
-        plain = text.isprintable() and parse_yaml(f"- {text}", "").value == [text]
+        plain = text.isprintable() and parse_yaml(f"[{text}]", "").value == [text]
     except MhaError:
         plain = False
     return text if plain else json.dumps(text)

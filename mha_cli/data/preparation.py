@@ -19,6 +19,7 @@ from mha_cli.data.files import FileTexts
 from mha_cli.data.in_memory import MemoryTexts
 from mha_cli.data.labelled_text import TextSource
 from mha_cli.data.labels import NAMED_CLASSES, refuse_other_classes
+from mha_cli.data.later_texts import learnt_in_words
 from mha_cli.data.made_texts import made_texts
 from mha_cli.data.sources import open_source, with_columns
 from mha_cli.data.targets import are_several
@@ -163,7 +164,8 @@ def _data_warnings(corpus: Corpus, source: TextSource, config: Config) -> Iterat
     """Likely mistakes in the training data, its test texts among them, and classes that are not validated with."""
     if isinstance(source, FileTexts | MemoryTexts):
         read = source.warnings
-        if found := corpus.data_issues(read).line():
+        found = corpus.data_issues(read)
+        if found := (found if config.training.class_weights == "none" else replace(found, rare=())).line():
             yield f"{source.name}, {plural(len(corpus), 'text')}; {found}"
         yield from read.lines
         for split in source.splits[1:]:
@@ -173,7 +175,7 @@ def _data_warnings(corpus: Corpus, source: TextSource, config: Config) -> Iterat
                 yield f"the {split} data cannot be read: {error}"
             else:
                 if known:
-                    yield f"{source.name}; {split} texts that are also training texts: {known:,}"
+                    yield f"{source.name}; {split} {learnt_in_words(source.read(split), source.read(source.splits[0]))}"
     if isinstance(source, FileTexts) and config.is_multi_label:
         separator = config.cell_separator
         if unclear := [printable(name) for name in corpus.class_names if separator in name]:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import regex
@@ -104,6 +104,7 @@ def profile_data(
     name = listed([*map(shown_path, paths)], 1)
     texts = counted(read_labelled(paths, columns, dialect, warnings, layout.label_separator), name, callbacks)
     figures = _figures_of(Corpus(texts, TextConfig(), None, name), warnings, callbacks)
+    figures = replace(figures, binary_columns=layout.binary_columns)
     return DataProfile(tuple(given), len(paths), layout, figures, dialect)
 
 

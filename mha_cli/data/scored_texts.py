@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from mha_cli.checkpoint.file import Checkpoint
@@ -10,6 +11,7 @@ from mha_cli.data.batches import Rows
 from mha_cli.data.corpus import Corpus, EncodedTexts, counted, encode_labelled, of_known_classes
 from mha_cli.data.labelled_text import LabelledText, TextSource
 from mha_cli.data.labels import refuse_other_classes
+from mha_cli.data.later_texts import learnt_in_words
 from mha_cli.data.sources import DataSection, open_source, with_columns
 from mha_cli.errors import MhaError
 from mha_cli.system.callbacks import SILENT, Callbacks
@@ -62,6 +64,14 @@ def labelled_texts(
     if warning := encoded.warning(checkpoint.vocabulary):
         callbacks.note(f"{source.name}, split {split}: {warning}")
     return LabelledTexts(source.name, split, encoded, rows, caveat)
+
+
+def learnt_texts(data: DataSection, labelled: LabelledTexts, learnt: DataSection) -> str:
+    """How many texts of test files are among those of a training, in words; empty for none, and where its files are gone."""
+    if isinstance(learnt, FilesData) and isinstance(data, FilesData) and labelled.split == "test" and data.test_paths:
+        with suppress(MhaError):
+            return learnt_in_words(open_source(data).read("test"), open_source(learnt).read("train"))
+    return ""
 
 
 def located_texts(data: DataSection, labelled: LabelledTexts, numbers: Sequence[int]) -> list[LabelledText]:

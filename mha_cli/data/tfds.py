@@ -12,7 +12,8 @@ from urllib.request import Request, urlopen
 
 from mha_cli.config.settings import TfdsData
 from mha_cli.data.labelled_text import LabelledText, TextSource
-from mha_cli.data.labels import class_name, labelled
+from mha_cli.data.labels import labelled, merged
+from mha_cli.data.targets import names_in_labels
 from mha_cli.errors import EXIT_FAILURE, MhaError, closest, did_you_mean, printable, reason_of, shown_path
 from mha_cli.system.tensorflow_setup import import_tensorflow
 
@@ -33,8 +34,10 @@ class TfdsTexts(TextSource):
         data_dir = _data_dir(settings)
         self._builder = _open_builder(settings.name, data_dir)
         self._way_out = f"remove {shown_path(self._builder.data_path)}, and fetch or copy the set again"
-        self._labels = _class_labels(self._builder.info.features, settings)
-        self.class_names = tuple(dict.fromkeys(class_name(label, f"{settings.name}, {settings.label_key}") for label in self._labels))
+        labels = _class_labels(self._builder.info.features, settings)
+        named = (labelled("", label, f"{settings.name}, {settings.label_key}") for label in labels)
+        self._named = list(merged(named, settings.merge_labels))  # of each class id, a text to be filled in
+        self.class_names = tuple(names_in_labels(one.label for one in self._named))
         if not self._builder.data_path.exists():
             _prepare(self._builder, settings.name, data_dir, log)
         self._split_names = tuple(map(str, self._builder.info.splits))
@@ -49,7 +52,7 @@ class TfdsTexts(TextSource):
         for number, (text, label) in enumerate(self._columns(split, self._settings.text_key, self._settings.label_key), start=1):
             if label < 0:  # TFDS writes -1 where a split has no labels
                 raise MhaError(f"{self.name}: text {number} of the split {printable(split)} has no label", "choose a split with labels")
-            yield labelled(text.decode("utf-8", "replace"), self._labels[label], f"{self.name}, split {split}", number)
+            yield self._named[label]._replace(text=text.decode("utf-8", "replace"), file=f"{self.name}, split {split}", line=number)
 
     def unlabelled(self) -> Iterator[str] | None:
         """The texts of ``data.unlabelled_split``, labelled or not."""

@@ -13,11 +13,12 @@ from mha_cli.config.settings import Config, FilesData
 from mha_cli.data.batches import Rows
 from mha_cli.data.corpus import Corpus
 from mha_cli.data.decisions import Facts
+from mha_cli.data.labels import NAMED_CLASSES
 from mha_cli.data.paths import matching_paths
 from mha_cli.errors import MhaError, listed, plural, printable, shown_path
 
 OPEN = (("text", "vocabulary_size"), ("training", "epochs"))  # settings that the texts decide anew
-HELD_OUT_BY = ("validation_share", "validation", "test_share")
+HELD_OUT_BY = ("validation_share", "validation", "merge_labels", "test_share")
 TRAIN_ANEW = "train anew on all texts: the command of the base's training with --set data.more=[FILE]"
 
 
@@ -69,6 +70,9 @@ def in_words_beside(base: Checkpoint, corpus: Corpus, num_stages: int, validatio
     name = shown_path(base.name) if base.name else "the base"
     if further := corpus.class_names[len(base.class_names) :]:
         yield f"{name}: {plural(len(further), 'class')} more: {', '.join(map(printable, further[:5]))}"
+    if gone := [printable(name) for name, size in corpus.sizes.items() if not size]:
+        stay = "has no text now and stays" if len(gone) == 1 else "have no texts now and stay"
+        yield f"{name}: {plural(len(gone), 'class')} {stay}: {listed(gone, NAMED_CLASSES)}; figures leave out what no text has or gets"
     if not num_stages:
         own = base.config.data
         at = f" ({shown_path(listed(own.train_paths, 1))})" if isinstance(own, FilesData) else ""

@@ -19,6 +19,7 @@ from mha_cli.config.recipes import find_config
 from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import Corpus, EncodedTexts, counted
+from mha_cli.data.data_issues import find_respelt
 from mha_cli.data.decisions import decide
 from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.scored_texts import located_at
@@ -72,6 +73,9 @@ def find_label_issues(config: Config, most: int, by_options: bool = False, callb
     split = source.splits[0]
     texts = counted(source.read(split), source.name, callbacks)
     corpus = Corpus(texts, config.text, source.class_names, f"{source.name}, split {split}")
+    if respelt := find_respelt(corpus.sizes):  # which `mha init` proposes to merge
+        merged = {name: respelt.get(other, other) for name, other in config.data.merge_labels.items()} | respelt
+        return find_label_issues(config.changed(data={"merge_labels": merged}), most, by_options, callbacks)
     if config.auto:
         config = decide(config, corpus.facts())
     labels, names, num_texts = corpus.labels, corpus.class_names, len(corpus)

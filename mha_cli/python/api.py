@@ -16,6 +16,7 @@ from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
 from mha_cli.checkpoint.runs import choose_checkpoint, run_directory
 from mha_cli.config.loading import config_from_dict, section_of
 from mha_cli.config.recipes import find_config
+from mha_cli.config.settings import DataSettings
 from mha_cli.config.yaml_file import read_yaml
 from mha_cli.data.in_memory import MemoryTexts, texts_in
 from mha_cli.data.training_on import with_open_settings
@@ -55,7 +56,7 @@ def train(
 
     Args:
         config: recipe by its name, path of a YAML config, or its content as a dict. Of its section ``data`` counts how validation texts are
-            held out.
+            held out, and ``merge_labels``.
         texts: texts to learn from and to validate with, N.
         labels: class of each, or a list of them.
         weights: how much each text counts: 2 as if it were there twice, 0 not at all; None for all alike.
@@ -68,7 +69,7 @@ def train(
     if not isinstance(base, Classifier | None):
         raise MhaError(f"base is {printable(repr(base), 60)}", "give a model, such as mha_cli.load(FOLDER)")
     resolved = given_config(config if base is None else _config_on(base.checkpoint, config), settings)
-    given = MemoryTexts(texts, labels, weights)
+    given = MemoryTexts(texts, labels, weights, resolved.data.merge_labels)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()) if output is None else output)
         run = stack.enter_context(run_directory(folder, resolved))
@@ -90,7 +91,7 @@ def evaluate(model: Classifier, texts: Sequence[str], labels: Sequence[object]) 
     from mha_cli.data.corpus import encode_labelled, of_known_classes
     from mha_cli.data.scored_texts import LabelledTexts
 
-    given = MemoryTexts(texts, labels)
+    given = MemoryTexts(texts, labels, merge=model.checkpoint.config.data.merge_labels)
     texts_of_classes = of_known_classes(given.read(), model.classes, model.checkpoint.config.is_multi_label)
     encoded = encode_labelled(texts_of_classes, model.encoder, model.classes, given.name)
     model.checkpoint.memory_estimate.refuse_too_long(int(encoded.lengths.max(initial=0)))
@@ -121,7 +122,7 @@ def given_config(config: str | os.PathLike[str] | Mapping[str, Any], settings: M
     if not all(isinstance(value.get(section) or {}, Mapping) for section in ("data", "text", "model", "linear", "training")):
         return config_from_dict(value, name)  # which refuses it
     data = value.get("data") or {}
-    value["data"] = {"source": "memory"} | {key: data[key] for key in ("validation", "validation_share") if key in data}
+    value["data"] = {"source": "memory"} | {key: data[key] for key in DataSettings.model_fields if key in data}
     for key, setting in settings.items():
         section = section_of(key)
         value |= {section: {**(value.get(section) or {}), key: _plain(setting)}} if section else {key: _plain(setting)}

@@ -27,22 +27,25 @@ def f1_thresholds(probabilities: Floats, labels: Labels, weights: Floats | None 
     ``weights``, (N,), is how much each text counts; None for all alike. ``average`` is the mean F1 to be raised.
 
     Its logit is a mean of two: that with the best F1 of the label, and that with the best F1 of all decisions, which counts more for a
-    label with few texts, and for micro F1.
+    label with few texts, and for micro F1. Where one half gives a label the same answers, and the best F1, it is one half.
     """
     rights = 0.5 * (labels + probabilities)  # expected to be right: a label of few texts came out as it did by chance as well
     of_texts = np.ones(len(labels), np.float32) if weights is None else weights
     of_labels = zip(probabilities.T, rights.T, strict=True)
     all_together = probabilities.ravel(), rights.ravel(), np.repeat(of_texts, labels.shape[1])
-    found = [_best_threshold(*all_together), *(_best_threshold(*of_label, of_texts) for of_label in of_labels)]
+    lower, upper = np.transpose([_best_gap(*all_together), *(_best_gap(*of_label, of_texts) for of_label in of_labels)])
+    has_half = (lower < 0.5) & (upper > 0.5)
+    found = np.where(has_half, 0.5, (lower + upper) / 2)
     common, *own = logit(np.clip(found, NEAREST, 1 - NEAREST))
     num_texts, common_texts = of_texts @ labels, COMMON_TEXTS[average]
-    return np.asarray(expit((num_texts * own + common_texts * common) / (num_texts + common_texts)), np.float32)
+    mixed = expit((num_texts * own + common_texts * common) / (num_texts + common_texts))
+    return np.where(has_half[1:] & (mixed > lower[1:]) & (mixed < upper[1:]), 0.5, mixed).astype(np.float32)
 
 
-def _best_threshold(probabilities: Floats, rights: Floats, weights: Floats) -> float:
-    """In the middle between the last answer and the next, if as many are answers as give the best F1."""
+def _best_gap(probabilities: Floats, rights: Floats, weights: Floats) -> tuple[float, float]:
+    """The probabilities of the next text and of the last answer, if as many are answers as give the best F1."""
     order = np.argsort(-probabilities, kind="stable")
     ranked, weights = probabilities[order], weights[order].astype(np.float64)
     num_right, num_answers = np.cumsum(weights * rights[order]), np.cumsum(weights)
     best = int((num_right / (num_answers + num_right[-1])).argmax())
-    return float(ranked[best : best + 2].mean())
+    return float(ranked[best : best + 2][-1]), float(ranked[best])

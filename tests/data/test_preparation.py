@@ -82,7 +82,7 @@ LABELS = ["True", "TRUE", "True", "cafe\u0301", "caf\u00e9", "caf\u00e9", "bad",
 @pytest.mark.parametrize(
     ("labels", "issues"),
     [
-        (["Pos", "pos", "POS", "neg"] * 2, "classes that differ from others in case alone: 2"),
+        (["Pos", "pos", "POS", "neg"] * 2, "classes that differ from others in case alone: 2 (data.merge_labels merges them)"),
         (LABELS, "labels spelt in more than one way: 3 (True, TRUE)"),
     ],
 )
