@@ -129,8 +129,9 @@ def refuse_unlearnable(where: str, sizes: Mapping[str, int], has_words: bool, ar
     if not sizes:
         raise MhaError(f"{where}: no text has a label", "a classifier needs texts of at least two classes")
     largest = max(sizes, key=sizes.__getitem__)
-    if sizes[largest] == num_labels == num_texts:
-        raise MhaError(f"{where}: every text has the class '{printable(largest)}'", "a classifier needs texts of at least two classes")
+    if sizes[largest] == num_labels:
+        found = "every text has" if num_labels == num_texts else f"the only label, of {num_labels:,} of {num_texts:,} texts, is"
+        raise MhaError(f"{where}: {found} the class '{printable(largest)}'", "a classifier needs texts of at least two classes")
     if num_single > num_labels / 2:
         num_combined, example, separator = find_combined(sizes)
         hint = "check the label column"
@@ -229,8 +230,8 @@ class Corpus:
         self.class_names = class_names if class_names is not None else (*first_classes, *further)
         self._label_numbers = np.array(label_numbers, np.int32)
         if len(self.class_names) > MOST_LABELS and not all(isinstance(label, str) for label in labels):
-            found = f"{where}: texts have several of {len(self.class_names):,} labels, and mha takes {MOST_LABELS:,} at most"
-            raise MhaError(found, "are label column and separator the right ones?")
+            many = f"{where}: texts have several of {len(self.class_names):,} labels; {MOST_LABELS:,} is the most"
+            raise MhaError(many, "are label column and separator the right ones?")
         numbers_of = numbers_of_labels(list(labels), self.class_names)
         self.labels, self._first_labels = numbers_of[self._label_numbers], numbers_of[np.array(first_numbers, np.int32)]
         sizes = class_sizes(self.labels, len(self.class_names)).tolist()
@@ -248,7 +249,7 @@ class Corpus:
         has_words = self.lengths > 0
         num_repeated, num_two_labels = count_repeats(self.hashes[has_words], self._label_numbers[has_words])
         num_variants, variants = find_variants(self._spellings, self.sizes)
-        mean_size = len(self) / max(1, np.count_nonzero([*self.sizes.values()]))
+        mean_size = len(self) / max(1, sum(size > 0 for size in self.sizes.values()))
         num_combined, combined, separator = (0, "", "") if are_several(self.labels) else find_combined(self.sizes)
         return DataIssues(
             num_wordless=int((~has_words).sum()),

@@ -43,7 +43,7 @@ def labelled(
 
 def merged(texts: Iterable[LabelledText], merge_labels: Mapping[str, str]) -> Iterator[LabelledText]:
     """The same texts without the labels that ``data.merge_labels`` takes for others, however it spells them."""
-    others = {name_of(label): name_of(other) for label, other in merge_labels.items()}
+    others = {name_of(label): name_of(merge_labels.get(other, other)) for label, other in merge_labels.items()}
     for one in texts:
         if isinstance(one.label, str):
             yield one._replace(label=others[one.label]) if one.label in others else one
@@ -74,9 +74,8 @@ def labels_in(cell: str, separator: str | None) -> list[str]:
     if spelt[:1] in "[({" and _LIST.fullmatch(spelt):
         with suppress(SyntaxError, ValueError):  # for an escape that JSON or Python does not know
             return [(json.loads if quoted[0] == '"' else literal_eval)(quoted) for quoted in _QUOTED.findall(spelt)]
-    if separator == "," and spelt[:1] == "[" and spelt[-1:] == "]":
-        return spelt[1:-1].split(separator)
-    return cell.split(separator)
+    in_brackets = separator == "," and spelt[:1] + spelt[-1:] == "[]"
+    return (spelt[1:-1] if in_brackets else cell).split(separator)
 
 
 def class_name(label: object, location: str, column: str = "") -> str:

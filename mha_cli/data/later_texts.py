@@ -54,5 +54,5 @@ def learnt_in_words(scored: Iterable[LabelledText], learnt: Iterable[LabelledTex
         if (text := hash(one.text)) in there:
             there[text].add(one.label)
     known = [label in there[text] for text, label in labels if there[text]]
-    other = "" if all(known) else f", {known.count(False):,} of them with another label"
-    return f"texts that are also training texts: {len(known):,}{other}" if known else ""
+    others = f", {known.count(False):,} of them with another label" * (not all(known))
+    return f"texts that are also training texts: {len(known):,}{others}" if known else ""

@@ -88,8 +88,7 @@ def find_layout(path: str, text_column: str | None = None, label_column: str | N
     label, label_reason = given or _guessed_label(values, text, path)
     part = _part_column({name: own for name, own in values.items() if name not in (text, label)})
     separator, example = _label_separator(values.get(label, []))
-    binary = () if given else _binary_columns(values, label)
-    if binary:
+    if binary := () if given else _binary_columns(values, label):
         label_reason = f"one of {len(binary)} columns of 0 and 1: {listed(binary, MOST_OTHERS)}; the others are not read"
     return Layout(
         found.format, found.separator, found.header, found.columns, text, label, text_reason, label_reason, part, separator, example, binary
@@ -206,8 +205,7 @@ def _guessed_label(values: Values, text_column: str, path: str) -> tuple[str, st
 def _binary_columns(values: Values, label: str) -> tuple[str, ...]:
     """The columns of 0 and 1 that are labels by their names as much as the label column is one; none if it is the only one."""
     alike = [column for column in values if _rank(column) == _rank(label)]
-    truths = ({"0", "1"}, {"False", "True"})
-    binary = tuple(column for column in alike if any({name_of(str(value)) for value in values[column]} <= those for those in truths))
+    binary = tuple(column for column in alike if {name_of(str(value)) for value in values[column]} <= {"0", "1", "False", "True"})
     return binary if label in binary and len(binary) > 1 else ()
 
 

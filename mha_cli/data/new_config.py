@@ -69,10 +69,10 @@ def _data_section(profile: DataProfile) -> Iterator[str]:
         several = f"several labels per text, such as {printable(layout.label_example, 40)}"
         yield f"  label_separator: {json.dumps(layout.label_separator)}  # {several}"
     respelt, classes = find_respelt(profile.texts.classes), profile.texts.classes
-    is_sure = {name: classes[name] <= LIKELY_RESPELT * classes[other] for name, other in respelt.items()}
-    for sure, reason in ((True, "labels that differ in case alone"), (False, "if they mean the same: both spellings are frequent")):
-        if pairs := [f"{_scalar(name)}: {_scalar(other)}" for name, other in respelt.items() if is_sure[name] == sure]:
-            yield f"  {'' if sure else '# '}merge_labels: {{{', '.join(pairs)}}}  {f'# {reason}' if sure else f'({reason})'}"
+    for sure, reason in ((True, "labels that differ in case alone"), (False, "for labels that mean the same; both spellings are frequent")):
+        pairs = [(name, other) for name, other in respelt.items() if (classes[name] <= LIKELY_RESPELT * classes[other]) == sure]
+        if merged := ", ".join(f"{_scalar(name)}: {_scalar(other)}" for name, other in pairs):
+            yield f"  {'' if sure else '# '}merge_labels: {{{merged}}}  {f'# {reason}' if sure else f'({reason})'}"
     if profile.dialect.encoding:
         yield f"  encoding: {profile.dialect.encoding}"
     if not profile.dialect.quoting:

@@ -164,8 +164,8 @@ def _data_warnings(corpus: Corpus, source: TextSource, config: Config) -> Iterat
     """Likely mistakes in the training data, its test texts among them, and classes that are not validated with."""
     if isinstance(source, FileTexts | MemoryTexts):
         read = source.warnings
-        found = corpus.data_issues(read)
-        if found := (found if config.training.class_weights == "none" else replace(found, rare=())).line():
+        issues = corpus.data_issues(read)
+        if found := (issues if config.training.class_weights == "none" else replace(issues, rare=())).line():
             yield f"{source.name}, {plural(len(corpus), 'text')}; {found}"
         yield from read.lines
         for split in source.splits[1:]:

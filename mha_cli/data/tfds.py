@@ -34,9 +34,8 @@ class TfdsTexts(TextSource):
         data_dir = _data_dir(settings)
         self._builder = _open_builder(settings.name, data_dir)
         self._way_out = f"remove {shown_path(self._builder.data_path)}, and fetch or copy the set again"
-        labels = _class_labels(self._builder.info.features, settings)
-        named = (labelled("", label, f"{settings.name}, {settings.label_key}") for label in labels)
-        self._named = list(merged(named, settings.merge_labels))  # of each class id, a text to be filled in
+        labels, place = _class_labels(self._builder.info.features, settings), f"{settings.name}, {settings.label_key}"
+        self._named = [*merged((labelled("", label, place) for label in labels), settings.merge_labels)]  # a text to fill in for each id
         self.class_names = tuple(names_in_labels(one.label for one in self._named))
         if not self._builder.data_path.exists():
             _prepare(self._builder, settings.name, data_dir, log)

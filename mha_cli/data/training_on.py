@@ -71,8 +71,7 @@ def in_words_beside(base: Checkpoint, corpus: Corpus, num_stages: int, validatio
     if further := corpus.class_names[len(base.class_names) :]:
         yield f"{name}: {plural(len(further), 'class')} more: {', '.join(map(printable, further[:5]))}"
     if gone := [printable(name) for name, size in corpus.sizes.items() if not size]:
-        stay = "has no text now and stays" if len(gone) == 1 else "have no texts now and stay"
-        yield f"{name}: {plural(len(gone), 'class')} {stay}: {listed(gone, NAMED_CLASSES)}; figures leave out what no text has or gets"
+        yield f"{name}: classes without texts now, which stay: {listed(gone, NAMED_CLASSES)}; figures leave out what no text has or gets"
     if not num_stages:
         own = base.config.data
         at = f" ({shown_path(listed(own.train_paths, 1))})" if isinstance(own, FilesData) else ""

@@ -74,8 +74,7 @@ def find_label_issues(config: Config, most: int, by_options: bool = False, callb
     texts = counted(source.read(split), source.name, callbacks)
     corpus = Corpus(texts, config.text, source.class_names, f"{source.name}, split {split}")
     if respelt := find_respelt(corpus.sizes):  # which `mha init` proposes to merge
-        merged = {name: respelt.get(other, other) for name, other in config.data.merge_labels.items()} | respelt
-        return find_label_issues(config.changed(data={"merge_labels": merged}), most, by_options, callbacks)
+        return find_label_issues(config.changed(data={"merge_labels": config.data.merge_labels | respelt}), most, by_options, callbacks)
     if config.auto:
         config = decide(config, corpus.facts())
     labels, names, num_texts = corpus.labels, corpus.class_names, len(corpus)

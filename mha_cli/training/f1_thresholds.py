@@ -33,13 +33,12 @@ def f1_thresholds(probabilities: Floats, labels: Labels, weights: Floats | None 
     of_texts = np.ones(len(labels), np.float32) if weights is None else weights
     of_labels = zip(probabilities.T, rights.T, strict=True)
     all_together = probabilities.ravel(), rights.ravel(), np.repeat(of_texts, labels.shape[1])
-    lower, upper = np.transpose([_best_gap(*all_together), *(_best_gap(*of_label, of_texts) for of_label in of_labels)])
-    has_half = (lower < 0.5) & (upper > 0.5)
-    found = np.where(has_half, 0.5, (lower + upper) / 2)
-    common, *own = logit(np.clip(found, NEAREST, 1 - NEAREST))
+    gaps = np.array([_best_gap(*all_together), *(_best_gap(*of_label, of_texts) for of_label in of_labels)])
+    common, *own = logit(np.clip(gaps.mean(axis=1), NEAREST, 1 - NEAREST))
     num_texts, common_texts = of_texts @ labels, COMMON_TEXTS[average]
     mixed = expit((num_texts * own + common_texts * common) / (num_texts + common_texts))
-    return np.where(has_half[1:] & (mixed > lower[1:]) & (mixed < upper[1:]), 0.5, mixed).astype(np.float32)
+    lower, upper = gaps[1:].T
+    return np.where((np.minimum(mixed, 0.5) > lower) & (np.maximum(mixed, 0.5) < upper), 0.5, mixed).astype(np.float32)
 
 
 def _best_gap(probabilities: Floats, rights: Floats, weights: Floats) -> tuple[float, float]:

@@ -10,6 +10,7 @@ from mha_cli.analysis.evaluation import accuracy_by, area_under_roc, class_score
 from mha_cli.arrays import Floats, Int32s
 from mha_cli.data.scored_texts import LabelledTexts
 from mha_cli.runtime.metrics import calibration_error
+from mha_cli.system.callbacks import Callbacks
 from tests.checkpoints import small_checkpoint
 from tests.errors import error_of
 from tests.reviews import encoded
@@ -98,6 +99,17 @@ def test_confusions_come_in_order_and_the_rarer_class_before() -> None:
 
 def test_unknown_words_count_among_those_read() -> None:
     assert evaluate(small_checkpoint(), LabelledTexts("films.csv", "test", encoded([[1, 2], [1]]))).unknown_share == 2 / 3
+
+
+@pytest.mark.parametrize(("before", "labelled", "told"), [(0.99, 2000, True), (0.99, 200, True), (0.6, 2000, False), (0.99, 0, False)])
+def test_an_accuracy_far_below_that_of_the_validation_part_is_told(before: float, labelled: int, told: bool) -> None:
+    """The checkpoint is right on half of the texts, whatever it answers."""
+    notes: list[str] = []
+    checkpoint = dataclasses.replace(small_checkpoint(), metrics={"validation_accuracy": before, "labelled_texts": labelled})
+    evaluate(checkpoint, LabelledTexts("films.csv", "test", encoded([[2]] * 40, [0, 1] * 20)), Callbacks(note=notes.append))
+    reasons = "these texts may be of another kind or time, have labels by other rules, or the validation part repeats training texts"
+    expected = f"films.csv, split test: accuracy 50.0%, and 99.0% on the validation part: {reasons}"
+    assert [note for note in notes if "validation part" in note] == [expected] * told
 
 
 def test_a_table_of_too_many_classes_is_refused() -> None:

@@ -73,6 +73,12 @@ def test_what_thresholds_come_to_elsewhere() -> None:
     assert (second.threshold, second.num_answers, second.recall) == (0, 0, 0)
 
 
+def test_a_probability_of_0_may_be_needed() -> None:
+    probabilities, labels = np.array([[0.9, 0.2], [0.0, 0.4], [0.0, 0.0]], np.float32), np.array([[1, 1], [1, 1], [0, 0]], bool)
+    for score in find_thresholds(probabilities, labels, ("a", "b"), "recall", 1.0):
+        assert (score.reached, score.recall, score.threshold) == (True, 1.0, 0.0 if score.name == "a" else pytest.approx(0.1))
+
+
 def test_rounding_moves_no_text_over_a_threshold() -> None:
     """In float32 the threshold between two neighbours would be one of them."""
     upper, lower = np.float32(0.75), np.nextafter(np.float32(0.75), np.float32(0))

@@ -103,6 +103,14 @@ def test_figures_are_those_of_scikit_learn(mha: Mha, trained: Run) -> None:
     assert "micro F1" in shown and "average" in shown
 
 
+def test_a_label_that_no_text_has_or_gets_is_left_out_of_figures(mha: Mha, trained: Run) -> None:
+    given = [(text, "|".join(labels)) for text, labels in rows(80, seed=1) if "staff" not in labels]
+    write_table(trained.cwd / "two.csv", given, "text,labels")
+    figures = mha("evaluate", "runs/visits", "--data", "two.csv", "--json").json
+    assert [one["f1"] for one in figures["labels"]][2] is None and figures["macro_f1"] > 0.8
+    assert "staff" not in mha("evaluate", "runs/visits", "--data", "two.csv").stdout
+
+
 def test_answers_are_all_labels_that_reach_their_thresholds(mha: Mha, trained: Run) -> None:
     (one,) = lines_of(mha("predict", "-c", "runs/visits", "--json", ROW))
     assert sorted(one["labels"]) == ["food", "price"]

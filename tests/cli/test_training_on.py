@@ -79,6 +79,8 @@ def test_without_its_texts_a_run_keeps_what_it_can(trained: Run, tmp_path: Path,
         (trained.cwd / "away.csv").rename(trained.cwd / "visits.csv")
     assert result.code == 0, result.stderr
     assert "the texts that it was trained on (visits.csv) are not read again, so it may forget them" in result.stderr
+    stay = "classes without texts now, which stay: price, staff; figures leave out what no text has or gets"
+    assert f"{RUN}/checkpoint.keras: {stay}" in result.stderr
     assert "accuracy_of_base" not in result.json["metrics"]
     assert answers(run, rows("food noise", 60, seed=2)) > 0.9
     assert answers(run, rows("price", 60, seed=3)) > 0.5

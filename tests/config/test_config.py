@@ -150,6 +150,13 @@ def test_the_settings_of_another_source_may_come_before_it(text: str) -> None:
     assert refused(text, "data.name=x", "data.source=files", "data.train=x.csv").startswith("--set data.name is not a setting; ")
 
 
+@pytest.mark.parametrize("separator", [",", "&", ":", "#", " ", "|", "~", ", ", "\t", '"'])
+def test_a_separator_of_labels_is_plain_text_and_stays_it_in_a_file(separator: str) -> None:
+    config = load("", "data.source=files", "data.train=x.csv", f"data.label_separator={separator}")
+    assert config.cell_separator == separator == load(config_to_yaml(config)).cell_separator
+    assert load("", "data.source=files", "data.train=x.csv", "data.label_separator=null").cell_separator == "|"
+
+
 def test_a_whole_section_as_an_override() -> None:
     assert load("model: {num_heads: 2}", "model={embed_dim: 32}").model == ModelConfig(embed_dim=32)
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sklearn.model_selection import train_test_split
 
 from mha_cli.config.settings import SampleData, TextConfig
+from mha_cli.data import corpus as corpus_module
 from mha_cli.data.corpus import Corpus, EncodedTexts, counted, drop_words, encode_labelled, join_texts, of_known_classes
 from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.sample import SampleTexts
@@ -187,12 +188,17 @@ def test_with_subwords_every_token_brings_its_characters(truncation: str) -> Non
 # What cannot be learnt from
 
 
-def test_texts_that_no_classifier_could_learn_from() -> None:
+def test_texts_that_no_classifier_could_learn_from(monkeypatch: pytest.MonkeyPatch) -> None:
     """The others are in the table of bad input."""
     assert error_of(corpus, "") == "films.csv: no texts; give labelled texts of at least two classes"
     no_text = "films.csv: the class 'b' has no text; each class needs at least one to be learnt from"
     assert error_of(corpus, "aacc", None, PLAIN, ("a", "b", "c")) == no_text
     assert error_of(corpus, "aaa", None, PLAIN, ("c", "b", "a")).startswith("films.csv: every text has the class 'a'; ")
+    of_some = error_of(corpus, [("a",), (), ()] * 3)
+    assert of_some == "films.csv: the only label, of 3 of 9 texts, is the class 'a'; a classifier needs texts of at least two classes"
+    monkeypatch.setattr(corpus_module, "MOST_LABELS", 2)
+    many = "films.csv: texts have several of 3 labels; 2 is the most; are label column and separator the right ones?"
+    assert error_of(corpus, [("a", "b", "c")] * 3) == many
     several = 'labels look like several in one ("a;b", separator ";"): set data.label_separator to it'
     assert error_of(corpus, ["a;b", "b;c", "a;c", "a", "c"]) == f"films.csv: 5 of 5 texts have a class of their own; {several}"
 

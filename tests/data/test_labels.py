@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mha_cli.data.files import labelled_columns, read_labelled
+from mha_cli.config.settings import FilesData
+from mha_cli.data.files import FileTexts, labelled_columns, read_labelled
 from mha_cli.data.in_memory import MemoryTexts
-from mha_cli.data.labels import class_name
+from mha_cli.data.labels import class_name, class_names
 from tests.data.test_files import write
 from tests.errors import error_of
 from tests.records.test_reader import in_format
@@ -112,6 +113,45 @@ def test_a_list_of_labels_has_their_names_once_each(labels: Any, names: tuple[st
 def test_a_separator_makes_a_list_of_every_cell(cell: str, names: tuple[str, ...]) -> None:
     Path("a.csv").write_text(f"text,label\na text,{cell}\n")
     assert [one.label for one in read_labelled(["a.csv"], labelled_columns(), separator="|")] == [names]
+
+
+@pytest.mark.parametrize(
+    ("cell", "names"),
+    [
+        ("['b', 'a']", ("a", "b")),
+        ('["b", "caf\\u00e9"]', ("b", CAFE)),
+        ("['b'\n 'a']", ("a", "b")),  # NumPy
+        ("""{'x, y', "it's"}""", ("it's", "x, y")),
+        ("[b, a]", ("a", "b")),
+        ("[]", ()),
+        (r"['\N{}']", (r"'\N{}'",)),
+        ("[a] b", ("[a] b",)),
+    ],
+)
+def test_a_list_that_is_spelt_out_in_a_cell_is_read_as_one(cell: str, names: tuple[str, ...]) -> None:
+    assert class_names(cell, "", separator=",") == names
+
+
+MERGED = {"BILLING": "billing", "true": "yes", "twice": "BILLING"}
+
+
+@pytest.mark.parametrize("given", ["csv", "jsonl", "parquet", "ft", "folder", "array", "lists"])
+def test_every_source_merges_labels_alike(given: str) -> None:
+    labels, path = ["BILLING", "True", "billing", "twice"], f"a.{given}"
+    if given == "folder":
+        for label in labels:
+            write(f"{path}/{label}/1.txt", "a text")
+    elif given == "ft":
+        write(path, "".join(f"__label__{label} a text\n" for label in labels))
+    elif given not in ("array", "lists"):
+        write(path, in_format(given, [("a text", label) for label in labels]))
+    if given in ("array", "lists"):
+        found = [*MemoryTexts(["a text"] * 4, labels if given == "array" else [[one, "billing"] for one in labels], merge=MERGED).read()]
+    else:
+        found = [*FileTexts(FilesData(source="files", train=path, merge_labels=MERGED)).read("train")]
+    names = ["billing"] * 3 + ["yes"]
+    assert sorted(one.label for one in found) == ([("billing",)] * 3 + [("billing", "yes")] if given == "lists" else names)
+    assert all(one.spelling in ("", "true") for one in found)
 
 
 def test_with_a_separator_null_is_an_empty_cell() -> None:

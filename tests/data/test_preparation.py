@@ -38,6 +38,7 @@ ODD = "train.csv, 7 texts; without a word: 1, repeated to the letter: 2, texts w
     [
         ("text,label\nnew,pos\n", []),
         ("text,label\nnew,pos\nfine,pos\nbad,neg\nBad,neg\n", ["train.csv; test texts that are also training texts: 2"]),
+        ("text,label\ndull,pos\nfine,pos\n", ["train.csv; test texts that are also training texts: 2, 1 of them with another label"]),
         ("text\n", ['the test data cannot be read: test.csv:1: no column "label" among text; set data.label_column']),
     ],
 )
@@ -84,6 +85,7 @@ LABELS = ["True", "TRUE", "True", "cafe\u0301", "caf\u00e9", "caf\u00e9", "bad",
     [
         (["Pos", "pos", "POS", "neg"] * 2, "classes that differ from others in case alone: 2 (data.merge_labels merges them)"),
         (LABELS, "labels spelt in more than one way: 3 (True, TRUE)"),
+        (["good", "nan", "#N/A", "bad", "NULL"] * 2, "classes that may mean no label: 3 (#N/A, NULL, nan)"),
     ],
 )
 def test_labels_that_look_like_mistakes_are_noted_by_every_command(labels: list[str], issues: str) -> None:
@@ -91,6 +93,16 @@ def test_labels_that_look_like_mistakes_are_noted_by_every_command(labels: list[
     assert notes[0] == f"train.csv, {len(labels)} texts; {issues}"
     config = config_from_dict({"data": {"source": "files", "train": "train.csv"}}, "test")
     assert profile_data(["train.csv"]).texts.line() == issues == look_over(config).train.texts.line()
+
+
+@pytest.mark.parametrize("balanced", ["none", "balanced"])
+def test_rare_classes_are_noted_with_the_way_out(balanced: str) -> None:
+    labels = ["a"] * 60 + ["b"] * 39 + ["odd"] * 3
+    rows = "".join(f"a text {number},{label}\n" for number, label in enumerate(labels))
+    noted = "rare classes: 1 (odd; training.class_weights=balanced gives them more weight)"
+    expected = [f"train.csv, 102 texts; {noted}"] if balanced == "none" else []
+    assert [note for note in notes_of(rows, {"training": {"class_weights": balanced}}) if "rare" in note] == expected
+    assert profile_data(["train.csv"]).texts.line() == noted
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,33 @@ def test_any_file_is_looked_at_or_refused_in_one_line(name: str, content: bytes,
         assert found.texts.num_texts == sum(found.texts.classes.values())
 
 
+@pytest.mark.parametrize(("cell", "found"), [("['{}', '{}']", {"c", "d"}), ('["{}", "{}"]', {"c", "d"}), ("{} / {}", {"c", "d"})])
+def test_lists_in_cells_are_several_labels(cell: str, found: set[str]) -> None:
+    pairs = [("c", "d"), ("d", "c"), ("c", "c"), ("d", "d")] * 5
+    write("a.jsonl", [(f"some text {number}", cell.format(*pair)) for number, pair in enumerate(pairs)])
+    profile = profile_data(["a.jsonl"])
+    assert profile.texts.classes.keys() == found and profile.texts.labels_per_text == 1.5
+    Path("a.yaml").write_text(new_config(profile, find_config("text")))
+    assert look_over(load_config("a.yaml")).train.texts.classes == profile.texts.classes
+
+
+def test_columns_of_0_and_1_are_told() -> None:
+    Path("a.csv").write_text("text,bill,refund\n" + "".join(f"a text {number},{number % 2},{number % 3 % 2}\n" for number in range(20)))
+    assert profile_data(["a.csv"]).texts.line() == "columns of 0 and 1, of which one is read: 2 (bill, refund)"
+
+
 # The config
+
+
+def test_labels_that_differ_in_case_alone_are_merged_where_one_spelling_is_rare() -> None:
+    sizes = {"billing": 40, "BILLING": 4, "Polish": 20, "polish": 30, "No": 3, "no": 30}
+    labels = [label for label, size in sizes.items() for _ in range(size)]
+    write("a.jsonl", [(f"some text {number}", label) for number, label in enumerate(labels)])
+    written = new_config(profile_data(["a.jsonl"]), find_config("text"))
+    assert "  merge_labels: {No: no, BILLING: billing}  # labels that differ in case alone\n" in written
+    assert "  # merge_labels: {Polish: polish}  (for labels that mean the same; both spellings are frequent)\n" in written
+    Path("a.yaml").write_text(written)
+    assert look_over(load_config("a.yaml")).train.texts.classes == {"billing": 44, "no": 33, "polish": 30, "Polish": 20}
 
 
 def profile(data: tuple[str, ...], text_column: str, label_column: str) -> DataProfile:

@@ -105,6 +105,9 @@ def test_reviews_of_a_prepared_set(tiny_dir: Path) -> None:
         ("pos", "tiny_reviews, split test", 2),
     ]
     assert told == []
+    merged = TfdsTexts(TfdsData(source="tfds", name="tiny_reviews", data_dir=str(tiny_dir), merge_labels={"mixed": "neg"}))
+    assert merged.class_names == tuple(name for name in CLASSES if name != "mixed")
+    assert pairs(merged.read("train")) == [(text, label.replace("mixed", "neg")) for text, label in expected]
 
 
 def test_splits_are_those_of_the_config_first(tiny_dir: Path) -> None:

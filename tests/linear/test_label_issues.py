@@ -105,6 +105,14 @@ def test_wrong_labels_are_found_where_they_stand(monkeypatch: pytest.MonkeyPatch
     assert all(issue.probability > issue.suggested_probability and not issue.contradicted for issue in every[5:])
 
 
+def test_labels_that_differ_in_case_alone_are_no_issue() -> None:
+    rows = [(text, label.upper() if number % 7 == 0 else label) for number, (text, label) in enumerate(texts_of(90, {4, 17}))]
+    write_table("a.csv", rows)
+    report = find_label_issues(config_of(["a.csv"]), 10)
+    assert {issue.line for issue in report.label_issues if issue.contradicted} == {6, 19}
+    assert all(issue.label.casefold() != issue.suggested.casefold() for issue in report.label_issues)
+
+
 def test_a_recipe_without_scores_has_those_of_the_recipe_text() -> None:
     config = load_config(find_config("book"), ["data.source=sample", "data.num_texts=400"])
     assert not config.linear

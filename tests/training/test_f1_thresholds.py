@@ -31,6 +31,14 @@ def test_the_thresholds_lie_between_the_best_of_the_label_and_the_best_of_all(se
         assert own == pytest.approx(expit(share * logit(best(of_label, truth)) + (1 - share) * logit(common)), rel=1e-5)
 
 
+def test_a_threshold_is_one_half_where_that_gives_the_same_answers() -> None:
+    """The common threshold of the first label draws that of the second to 0.05; every one between 0.03 and 0.9 is as good."""
+    first, second = np.array([0.04] * 60 + [0.001] * 40), np.array([0.9] * 2 + [0.03] * 98)
+    labels = np.stack([first > 0.01, second > 0.5], axis=1)
+    found = f1_thresholds(np.stack([first, second], axis=1).astype(np.float32), labels)
+    assert (found[0] < 0.05, found[1]) == (True, 0.5)
+
+
 def test_a_label_without_texts_has_the_common_threshold_and_certain_answers_have_finite_ones() -> None:
     probabilities, labels = answers(80, 3, 0)
     labels[:, 0] = False
