@@ -54,7 +54,8 @@ def find_thresholds(
         reached[name] = len(enough) > 0
         if reached[name]:
             last = enough[-1] if measure == "precision" else enough[0]
-            found[name] = max(0.0, float(upper[last] + lower[last]) / 2)  # halfway, so that rounding moves no text over it
+            halfway = max(0.0, float(upper[last] + lower[last]) / 2)  # so that rounding moves no text over it
+            found[name] = 0.5 if 0 <= lower[last] < 0.5 < upper[last] else halfway
         else:
             found[name] = 1.0 if measure == "precision" else 0.0
     return score_thresholds(probabilities, labels, class_names, found, reached)

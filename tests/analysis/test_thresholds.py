@@ -44,7 +44,8 @@ def test_the_most_answers_of_a_precision_and_the_fewest_of_a_recall(
             continue
         number = max(good) if measure == "precision" else min(good)
         below = max((size for size, _ in answers if size < good[number]), default=0.0)
-        assert score.threshold == pytest.approx((good[number] + below) / 2 if below else 0.0)
+        between = 0.5 if below < 0.5 < good[number] else (good[number] + below) / 2
+        assert score.threshold == pytest.approx(between if below else 0.0)
         kept = [is_right for size, is_right in answers if size >= good[number]]
         assert (score.num_answers, score.num_right, score.num_texts) == (len(kept), sum(kept), of_class)
         assert (score.precision, score.recall) == (sum(kept) / len(kept), sum(kept) / of_class)
@@ -77,6 +78,7 @@ def test_a_probability_of_0_may_be_needed() -> None:
     probabilities, labels = np.array([[0.9, 0.2], [0.0, 0.4], [0.0, 0.0]], np.float32), np.array([[1, 1], [1, 1], [0, 0]], bool)
     for score in find_thresholds(probabilities, labels, ("a", "b"), "recall", 1.0):
         assert (score.reached, score.recall, score.threshold) == (True, 1.0, 0.0 if score.name == "a" else pytest.approx(0.1))
+    assert find_thresholds(probabilities, labels, ("a", "b"), "recall", 0.5)[0].threshold == 0.5  # as good as every one up to 0.9
 
 
 def test_rounding_moves_no_text_over_a_threshold() -> None:

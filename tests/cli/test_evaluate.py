@@ -5,10 +5,11 @@ from shutil import copytree
 import numpy as np
 import pytest
 
+import mha_cli
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.config.settings import SampleData
 from mha_cli.data.sample import SampleTexts
-from tests.checkpoints import small_checkpoint, small_checkpoint_file
+from tests.checkpoints import small_checkpoint, small_checkpoint_file, write_run
 from tests.cli.command import Mha, Run, has_control_characters, run_mha, tree
 
 
@@ -99,6 +100,19 @@ def test_thresholds_are_chosen_on_the_part_held_out_and_go_into_a_run(trained: R
     found, before = read_checkpoint(tmp_path / "mine" / "checkpoint.keras"), read_checkpoint(trained.checkpoint)
     assert found.thresholds
     assert (found.keras_config, found.metrics) == (before.keras_config, before.metrics)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_texts_that_a_run_has_learnt_from_are_counted_and_labels_merged_as_there(own: bool, mha: Mha, tmp_path: Path) -> None:
+    data = {"source": "files", "train": "mine.csv", "merge_labels": {"POS": "pos"}}
+    run = write_run(tmp_path / "run", small_checkpoint(), own, data=data)
+    (tmp_path / "mine.csv").write_text("text,label\nthe film,pos\nsuperb,POS\ndull,neg\nfair,pos\nfair,neg\n")
+    (tmp_path / "more.csv").write_text("text,label\nthe film,POS\nsuperb,neg\nnew,pos\nfair,neg\n")
+    said = "more.csv, split test: texts that are also training texts: 3, 1 of them with another label"
+    assert (said in mha("evaluate", run, "--data", "more.csv").well().stderr) == own
+    (tmp_path / "mine.csv").unlink()
+    assert "training texts" not in mha("evaluate", run, "--data", "more.csv").well().stderr
+    assert mha_cli.evaluate(mha_cli.load(run), ["the film"], ["POS"]).num_texts == 1
 
 
 def test_one_class_has_no_roc_curve(small: Path, mha: Mha, tmp_path: Path) -> None:

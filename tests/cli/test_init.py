@@ -39,7 +39,7 @@ def test_as_json(tmp_path: Path, mha: Mha) -> None:
         (tmp_path / f"lamps-{number}.txt").write_text("".join(f"__label__{number} lamp {other}\n\n" for other in range(3)))
     result = mha("init", "lamps-*.txt", "lamps-1.txt", "--json", "--output", "my lamps.yaml").silent()
     columns = {"columns": [], "text_column": "text", "label_column": "label", "text_reason": "", "label_reason": "", "part_column": ""}
-    columns |= {"label_separator": None, "label_example": ""}
+    columns |= {"label_separator": None, "label_example": "", "binary_columns": []}
     assert result.json == {
         "config": "my lamps.yaml",
         "test_share": None,
@@ -55,7 +55,7 @@ def test_as_json(tmp_path: Path, mha: Mha) -> None:
         "num_two_labels": 3,
         "num_blank": 9,
         **dict.fromkeys(("num_wordless", "num_respelt", "num_variants", "num_combined", "num_quoted_rows"), 0),
-        "variants": [],
+        **{name: [] for name in ("variants", "missing", "rare", "binary_columns")},
         "combined": "",
         "combined_separator": "",
         "encoding": None,

@@ -258,6 +258,14 @@ def test_init_finds_the_separator(mha: Mha, trained: Run) -> None:
     assert '  label_separator: "|"  # several labels per text, such as ' in (trained.cwd / "found.yaml").read_text()
 
 
+def test_data_takes_a_separator_that_init_would_not_find(mha: Mha, trained: Run) -> None:
+    (trained.cwd / "words.csv").write_text(
+        "text,label\n" + "".join(f"a text {row},{('soup price', 'soup', 'price')[row % 3]}\n" for row in range(9))
+    )
+    figures = mha("data", "words.csv", "--set", "data.label_separator= ", "--json").json["train"]["texts"]
+    assert figures["classes"] == {"price": 6, "soup": 6}
+
+
 def test_init_finds_a_column_of_lists(mha: Mha, trained: Run) -> None:
     (trained.cwd / "lists-of.jsonl").write_text("".join(json.dumps({"body": text, "topics": found}) + "\n" for text, found in rows(60)))
     layout = mha("init", "lists-of.jsonl", "--output", "lists.yaml", "--json").json["layout"]
