@@ -230,9 +230,7 @@ class Corpus:
         self.class_names = class_names if class_names is not None else (*first_classes, *further)
         self._label_numbers = np.array(label_numbers, np.int32)
         if len(self.class_names) > MOST_LABELS and not all(isinstance(label, str) for label in labels):
-            raise MhaError(
-                f"{where}: {len(self.class_names):,} labels; {MOST_LABELS:,} is the most", "are label column and separator right?"
-            )
+            raise MhaError(f"{where}: {len(self.class_names):,} labels, more than {MOST_LABELS:,}", "are label column and separator right?")
         numbers_of = numbers_of_labels(list(labels), self.class_names)
         self.labels, self._first_labels = numbers_of[self._label_numbers], numbers_of[np.array(first_numbers, np.int32)]
         sizes = class_sizes(self.labels, len(self.class_names)).tolist()

@@ -197,7 +197,7 @@ def test_texts_that_no_classifier_could_learn_from(monkeypatch: pytest.MonkeyPat
     of_some = error_of(corpus, [("a",), (), ()] * 3)
     assert of_some == "films.csv: the only label, of 3 of 9 texts, is the class 'a'; a classifier needs texts of at least two classes"
     monkeypatch.setattr(corpus_module, "MOST_LABELS", 2)
-    many = "films.csv: 3 labels; 2 is the most; are label column and separator right?"
+    many = "films.csv: 3 labels, more than 2; are label column and separator right?"
     assert error_of(corpus, [("a", "b", "c")] * 3) == many
     several = 'labels look like several in one ("a;b", separator ";"): set data.label_separator to it'
     assert error_of(corpus, ["a;b", "b;c", "a;c", "a", "c"]) == f"films.csv: 5 of 5 texts have a class of their own; {several}"
