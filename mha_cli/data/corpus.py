@@ -17,11 +17,11 @@ import numpy.typing as npt
 from mha_cli.arrays import Array, Bools, Floats, Int32s, Int64s
 from mha_cli.config.settings import TextConfig
 from mha_cli.data.batches import Rows, padded
-from mha_cli.data.data_issues import RARE, DataIssues, combined_in_words, count_repeats, find_combined, find_respelt, find_variants
+from mha_cli.data.data_issues import RARE, DataIssues, combined_in_words, count_repeats, find_combined, find_variants
 from mha_cli.data.decisions import Facts
 from mha_cli.data.held_out import groups_by_names, held_out_groups, names_in
 from mha_cli.data.labelled_text import LabelledText, place_of
-from mha_cli.data.labels import ODD_NAMES, ONE_CLASS, name_of
+from mha_cli.data.labels import ODD_NAMES, ONE_CLASS, find_respelt, name_of
 from mha_cli.data.targets import Labels, are_several, class_sizes, names_in_labels, numbers_of_labels, rarest_classes
 from mha_cli.data.token_store import TokenStore
 from mha_cli.errors import MhaError, listed, plural, printable

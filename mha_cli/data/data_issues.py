@@ -56,13 +56,6 @@ class DataIssues:
         return ", ".join(f"{what}: {number:,}{example and f' ({example})'}" for what, (number, example) in counts.items() if number)
 
 
-def find_respelt(classes: Mapping[str, int]) -> dict[str, str]:
-    """The classes that differ from a more frequent one in case alone, with its name, by the number of texts of each class."""
-    there = [name for name in sorted(classes, key=classes.__getitem__) if classes[name]]
-    most_frequent = {name.casefold(): name for name in there}
-    return {name: other for name in there if (other := most_frequent[name.casefold()]) != name}
-
-
 def find_combined(classes: Mapping[str, int]) -> tuple[int, str, str]:
     """Find labels that look like several labels in one cell: ``a,b`` and JSON lists, whose parts occur in other cells.
 

@@ -121,6 +121,13 @@ def name_of(label: str) -> str:
     return _TRUTH.get(name.lower(), name)
 
 
+def find_respelt(classes: Mapping[str, int]) -> dict[str, str]:
+    """The classes that differ from a more frequent one in case alone, with its name, by the number of texts of each class."""
+    there = [name for name in sorted(classes, key=classes.__getitem__) if classes[name]]
+    most_frequent = {name.casefold(): name for name in there}
+    return {name: other for name in there if (other := most_frequent[name.casefold()]) != name}
+
+
 def refuse_other_classes(name: str, classes: Sequence[str], other: str, others: Sequence[str]) -> None:
     """Refuse a model whose classes are not those of another model, or of the texts."""
     if odd := sorted(set(classes) ^ set(others)):

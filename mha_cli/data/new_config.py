@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mha_cli.config.settings import DataSettings
 from mha_cli.config.yaml_file import parse_yaml
-from mha_cli.data.data_issues import find_respelt
+from mha_cli.data.labels import find_respelt
 from mha_cli.errors import MhaError, plural, printable
 from mha_cli.records.record import is_number
 

@@ -19,9 +19,9 @@ from mha_cli.config.recipes import find_config
 from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import Corpus, EncodedTexts, counted
-from mha_cli.data.data_issues import find_respelt
 from mha_cli.data.decisions import decide
 from mha_cli.data.labelled_text import LabelledText
+from mha_cli.data.labels import find_respelt
 from mha_cli.data.scored_texts import located_at
 from mha_cli.data.sources import open_source
 from mha_cli.data.targets import are_several, rarest_classes
