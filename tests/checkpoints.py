@@ -21,11 +21,14 @@ from mha_cli.text.vocabulary import Vocabulary
 WORDS = ("the", "film", "was", "superb", "dreadful", "not", ",", ".", "é", "it's", "a")
 
 
-def small_checkpoint(class_names: tuple[str, ...] = ("neg", "pos"), seed: int = 0, linear: Any = None, **model: Any) -> Checkpoint:
+def small_checkpoint(
+    class_names: tuple[str, ...] = ("neg", "pos"), seed: int = 0, linear: Any = None, task: str = "single-label", **model: Any
+) -> Checkpoint:
     """A classifier of a few hundred random weights; what it says is of no meaning, but differs from text to text."""
     characters = 11 if model.get("subword_buckets") or (linear or {}).get("subwords") else 0
     config = config_from_dict(
         {
+            "task": task,
             "text": {"vocabulary_size": 29, "sequence_length": 13, "subword_characters": characters},
             "model": {"embed_dim": 14, "num_heads": 2, "feed_forward_dim": 17, **model},
             "linear": linear,

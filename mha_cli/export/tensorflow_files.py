@@ -91,12 +91,12 @@ def _write_graph(checkpoint: Checkpoint, path: Path) -> None:
         # All forms of attention give the same numbers; this one has no branch, which not every format could hold.
         config = checkpoint.config.changed(model={"attention_implementation": "fused"})
         model = to_model(dataclasses.replace(checkpoint, config=config))
-        names, two_classes = input_names(config), len(checkpoint.class_names) == 2
+        names, has_one_unit = input_names(config), model.output_shape[-1] == 1
 
         def serve(**inputs: Any) -> dict[str, Any]:
             given = [inputs[name] for name in names]
             probabilities = model(given if len(given) > 1 else given[0], training=False)
-            return {"probabilities": tf.concat([1.0 - probabilities, probabilities], axis=1) if two_classes else probabilities}
+            return {"probabilities": tf.concat([1.0 - probabilities, probabilities], axis=1) if has_one_unit else probabilities}
 
         module = tf.Module()  # Keras's own ExportArchive writes every weight twice, as its variable and as TensorFlow's
         module.weights = [weight.value for weight in model.weights]

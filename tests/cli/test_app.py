@@ -116,10 +116,22 @@ def test_help_on_a_terminal(mha: Mha, tmp_path: Path) -> None:
         ("report small.keras --data sample", "mha report needs jinja2; pip install -e '.[report]' in your copy of mha's repository"),
         ("serve", "mha serve needs fastapi and uvicorn; pip install -e '.[serve]' in your copy of mha's repository"),
         ("tune --config sample", "mha tune needs optuna; pip install -e '.[tune]' in your copy of mha's repository"),
-        ("export x --format onnx --output new", "--format onnx needs onnx and onnxruntime; pip install -e '.[onnx]' in your copy of mha's repository"),
-        ("export x --format litert --output new", "--format litert needs ai-edge-litert; pip install -e '.[litert]' in your copy of mha's repository"),
-        ("predict --checkpoint small.keras --engine openvino film", "--engine openvino needs openvino; pip install -e '.[fast]' in your copy of mha's repository"),
-        ("batch . --checkpoint small.keras --format lines --output new --address auto", "--address needs ray; pip install -e '.[ray]' in your copy of mha's repository"),
+        (
+            "export x --format onnx --output new",
+            "--format onnx needs onnx and onnxruntime; pip install -e '.[onnx]' in your copy of mha's repository",
+        ),
+        (
+            "export x --format litert --output new",
+            "--format litert needs ai-edge-litert; pip install -e '.[litert]' in your copy of mha's repository",
+        ),
+        (
+            "predict --checkpoint small.keras --engine openvino film",
+            "--engine openvino needs openvino; pip install -e '.[fast]' in your copy of mha's repository",
+        ),
+        (
+            "batch . --checkpoint small.keras --format lines --output new --address auto",
+            "--address needs ray; pip install -e '.[ray]' in your copy of mha's repository",
+        ),
     ],
 )
 def test_missing_packages_are_named(arguments: str, message: str, mha: Mha, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,7 @@ ALL_AT_ONCE = {
     "positions": "sinusoidal",
     "ngram_buckets": 2**17,
 }
-ADDITIVE = {**CASES["two-blocks-gelu"], **CASES["additive-no-positions"]}
+ADDITIVE = {**CASES["two-blocks-gelu"], **CASES["additive-no-positions"], "task": "multi-label"}  # of two labels
 TRACED = [pytest.param("saved-model", ALL_AT_ONCE, marks=pytest.mark.exhaustive), ("litert", ALL_AT_ONCE), ("litert", ADDITIVE)]
 """Formats that are traced from the layers, which have tests of their own, in seconds each; LiteRT's file is made of a SavedModel."""
 UNREAD_BY_OPENVINO = [("litert", ALL_AT_ONCE)]
