@@ -70,11 +70,20 @@ def features_of(words: Sequence[Sequence[str]]) -> Floats:
 
 
 def representatives(features_KF: Floats, weights_K: Floats, number: int) -> list[int]:
-    """Rows R that make Σ_k weight_k max_r∈R cos(k, r) large, the largest gain first."""
+    """Rows R that make Σ_k weight_k max_r∈R cos(k, r) large, the largest gain first.
+
+    Gains only fall as R grows, so an earlier gain is an upper bound, and only rows whose bound is the largest are computed again.
+
+    Source: Minoux 1978, "Accelerated Greedy Algorithms for Maximizing Submodular Set Functions".
+    """
     cosines_KK, nearest_K, rows = features_KF @ features_KF.T, np.zeros(len(features_KF), np.float32), list[int]()
+    gains_K = np.maximum(cosines_KK, 0.0) @ weights_K
     for _ in range(min(number, len(features_KF))):
-        gains_K = np.maximum(cosines_KK - nearest_K, 0.0) @ weights_K
-        gains_K[rows] = -1.0
-        rows.append(int(gains_K.argmax()))
-        nearest_K = np.maximum(nearest_K, cosines_KK[rows[-1]])
+        exact = set[int]()
+        while (row := int(gains_K.argmax())) not in exact:
+            gains_K[row] = np.maximum(cosines_KK[row] - nearest_K, 0.0) @ weights_K
+            exact.add(row)
+        rows.append(row)
+        gains_K[row] = -1.0
+        nearest_K = np.maximum(nearest_K, cosines_KK[row])
     return rows

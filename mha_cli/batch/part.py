@@ -125,6 +125,7 @@ def _write_part(shard: Shard, status: Status, job: Job) -> ShardReport:
     warnings = StreamWarnings(shard.guessed)
     records = read_records(shard.form, _chunks(shard, digest), Reading(shard.name, job.columns, job.dialect, warnings, on_fault=stand_in))
     files, part_name = job.output.files, f"{shard.stem}.{job.part_format}"
+    lists = job.part_format == "jsonl" and job.classifier.checkpoint.config.is_multi_label
     with files.written(job.output / part_name) as file:
         with _PARTS[job.part_format](file, job.classifier.checkpoint.class_names) as write_rows:
 
@@ -136,7 +137,7 @@ def _write_part(shard: Shard, status: Status, job: Job) -> ShardReport:
                     if broken := isinstance(record, Unreadable):
                         unreadable += 1
                         faults.extend(map(str, record.fields if unreadable <= SHOWN_FAULTS else ()))
-                    found.append(_row(shard.name, rows, None if broken else prediction))
+                    found.append(_row(shard.name, rows, None if broken else prediction, lists))
                 write_rows(found)
 
             try:
@@ -252,11 +253,14 @@ def _digest_of(file: IO[bytes]) -> tuple[int, str]:
         return written.tell(), digest
 
 
-def _row(name: str, number: int, prediction: Prediction | None) -> Row:
+def _row(name: str, number: int, prediction: Prediction | None, lists: bool) -> Row:
+    """A row of a part; with ``lists``, several labels are a list under ``labels``."""
+    label = "labels" if lists else "label"
     if prediction is None:
-        return {"file": name, "row": number, "label": None, "probabilities": None, "flags": UNREADABLE}
+        return {"file": name, "row": number, label: None, "probabilities": None, "flags": UNREADABLE}
     probabilities = {class_name: round(value, 6) for class_name, value in prediction.probabilities.items()}
-    return {"file": name, "row": number, "label": prediction.answer, "probabilities": probabilities, "flags": prediction.flags}
+    answer = prediction.labels if lists else prediction.answer
+    return {"file": name, "row": number, label: answer, "probabilities": probabilities, "flags": prediction.flags}
 
 
 @contextmanager

@@ -15,6 +15,7 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -70,12 +71,17 @@ class Checkpoint:
     tokenizer: bytes | None = None  # bytes of a pretrained encoder's ``tokenizer.json``; None without one
     name: str = field(default="", compare=False)  # file that it was read from, for messages; empty for one that was not read
 
+    @cached_property
     def text_pipeline(self) -> TextPipeline:
-        """The way from a text to what the model reads."""
+        """The way from a text to what the model reads; a large tokenizer takes a fifth of a second."""
         text, rows, where = self.config.text, self.config.model.num_pieces, f"{self.name or 'this model'}: {TOKENIZER}"
         length = encoder_length(self.config)
         pieces = None if self.tokenizer is None else PieceTokenizer(self.tokenizer, rows, length, text.truncation, where)
         return TextPipeline(text, self.vocabulary, pieces)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields alone: a text pipeline cannot be pickled."""
+        return {name: value for name, value in vars(self).items() if name != "text_pipeline"}
 
     @property
     def parameters(self) -> list[Parameter]:

@@ -13,6 +13,7 @@ from mha_cli.checkpoint.runs import is_own
 from mha_cli.cli.inputs import load_checkpoint, standard_input
 from mha_cli.cli.options import LabelledFileOptions
 from mha_cli.cli.output import answer_form, opened_output, refuse_output
+from mha_cli.cli.progress import status
 from mha_cli.cli.terminal import counter
 from mha_cli.config.settings import FilesData
 from mha_cli.data.sources import open_source
@@ -62,14 +63,17 @@ def write_next_texts(
     next_texts, answering = NextTexts(classifier, number, known), Answering(classifier, usual_workers())
     columns, warnings = (reading.text_column, [ALL], model.text_column), list[str]()
     records = read_inputs(files, input_form, *columns, standard_input(), reading.dialect, warnings.append, answering.on_wait)
-    with opened_output(output) as file, counter(shown=True) as count:
+    with opened_output(output) as file:
+        with counter(shown=True) as count:
 
-        def add(answers: list[Answer]) -> None:
-            next_texts.add(answers)
-            count(len(answers))
+            def add(answers: list[Answer]) -> None:
+                next_texts.add(answers)
+                count(len(answers))
 
-        answering.run(records, add)
-        if not (chosen := next_texts.chosen()):
+            answering.run(records, add)
+        with status(f"choosing {plural(number, 'text')}"):
+            chosen = next_texts.chosen()
+        if not chosen:
             given = printable(" ".join(files), 200)
             raise MhaError(f"{given}: each text is in the run's files or has no words", "give texts without labels")
         label = reading.label_column or getattr(data, "label_column", None) or "label"

@@ -129,7 +129,7 @@ def predict(
                 num_texts += 1
                 num_unknown += prediction.num_unknown
                 num_words += prediction.num_words
-                num_withheld += choice.threshold is None and prediction.answer is None
+                num_withheld += choice.threshold is None and prediction.labels is None and prediction.answer is None
                 if not only or choice.answer(prediction) is not None:
                     answered.append((num_texts, record, prediction))
             if answered and quiet:

@@ -44,7 +44,7 @@ def serve(
     with listening_socket(host, port) as listener:
         address = listener.getsockname()[0]
         shown = f"[{address}]" if ":" in address else address
-        app = Guarded(application(model), limits, local_only=is_local(shown))
+        app = Guarded(application(model, timeout), limits, local_only=is_local(shown))
         logging.basicConfig(level=logging.ERROR)
         if os.environ.get("MHA_DEBUG") != "1":
             logging.root.handlers[0].setFormatter(_OneLine())

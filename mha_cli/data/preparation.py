@@ -144,7 +144,7 @@ def prepare(
         encoded = encode_texts(more, TextPipeline(config.text, vocabulary, pieces))
     if teacher:
         labelled = compress((one.text for one in source.read(split)), np.isin(np.arange(len(corpus)), train_rows))
-        teaches = teacher, encode_texts(chain(labelled, source.unlabelled() or (), made), teacher.text_pipeline())
+        teaches = teacher, encode_texts(chain(labelled, source.unlabelled() or (), made), teacher.text_pipeline)
     return PreparedData(
         config=config,
         train=train,

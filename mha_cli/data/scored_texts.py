@@ -44,7 +44,7 @@ def labelled_texts(
             part = f"{source.name}, validation part: the model has learnt from it in the end ({_refit(config)})"
             raise MhaError(part, "choose on texts that it has not learnt from: --split test, or --data FILE")
         texts = of_known_classes(source.read(source.splits[0]), classes, config.is_multi_label, separator)
-        pieces, by_names = checkpoint.text_pipeline().pieces, data.validation == "names"
+        pieces, by_names = checkpoint.text_pipeline.pieces, data.validation == "names"
         corpus = Corpus(texts, config.text, None, source.name, by_names, pieces, first_classes=classes)
         _, rows = corpus.split(data.validation_share, config.seed)
         encoded = corpus.encode(rows, checkpoint.vocabulary, config.text)
@@ -54,7 +54,7 @@ def labelled_texts(
         split = split or default_split(data)
         texts = of_known_classes(source.read(split), classes, config.is_multi_label, separator)
         texts = counted(texts, f"{source.name}, split {split}", callbacks)
-        encoded = encode_labelled(texts, checkpoint.text_pipeline(), classes, f"{source.name}, split {split}")
+        encoded = encode_labelled(texts, checkpoint.text_pipeline, classes, f"{source.name}, split {split}")
         if _names_learnt_files(checkpoint, data, split):
             known = "the model was trained on a file of that name"
             caveat = f"{source.name}, split {split}: {known}; if these are the same texts, the figures are optimistic"

@@ -54,7 +54,7 @@ def check_texts(checkpoint: Checkpoint) -> list[EncodedText]:
     texts += ODD_TEXTS
     for length in LENGTHS:
         texts += [" ".join(rng.choices(words, k=length)), " ".join(rng.choices((*words[:50], "zzyzxq"), k=length))]
-    pipeline = checkpoint.text_pipeline()
+    pipeline = checkpoint.text_pipeline
     encoded = [pipeline.encode(text) for text in texts]
     checkpoint.memory_estimate.at_once().refuse_too_long(max(text.longest_reading for text in encoded))
     return encoded

@@ -35,7 +35,7 @@ def model_figures(model: Checkpoint) -> dict[str, str]:
     return {
         "model": "/".join(PurePath(model.name).parts[-2:]),  # without the folders before, since a page may be passed on
         "classes": listed([printable(name, 40) for name in model.class_names], MAX_CLASSES),
-        "validation accuracy": f"{accuracy:.2%}, as its file says" if 0 <= accuracy <= 1 else "not in its file",
+        "validation accuracy": f"{accuracy:.2%}, according to the checkpoint" if 0 <= accuracy <= 1 else "not in the checkpoint",
         "encoder": f"blocks: {settings.num_blocks}; heads: {sum(settings.heads)}; width: {settings.embed_dim}",
         "positions": settings.positions,
         "reads": f"at most {pieces}{text.sequence_length:,} words; {len(model.vocabulary):,} ids",

@@ -101,7 +101,7 @@ def report(
 
 
 def _mistake(checkpoint: Checkpoint, one: LabelledText, answer: str, missed: bool, probability: float) -> Mistake:
-    words = checkpoint.text_pipeline().read_words(one.text)
+    words = checkpoint.text_pipeline.read_words(one.text)
     falls = None
     if 0 < len(words) <= MOST_WORDS:
         with suppress(MhaError):  # its attention may take too much memory all the same

@@ -61,7 +61,7 @@ class Choice:
 
         With the checkpoint's own thresholds, which are for answers, these are all or none.
         """
-        if self.threshold is None and prediction.answer is None:  # never of several labels, each of which has its own threshold
+        if self.threshold is None and prediction.labels is None and prediction.answer is None:  # each of several labels has its own
             return []
         ranked = sorted(prediction.probabilities.items(), key=lambda item: -item[1])
         most = None if self.top_k == "all" else self.top_k

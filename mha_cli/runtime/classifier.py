@@ -15,6 +15,7 @@ from mha_cli.data.in_memory import texts_in
 from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.forward import class_probabilities
 from mha_cli.runtime.probabilities import probabilities_of
+from mha_cli.text.encoding import EncodedText
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Prediction:
     def answer(self) -> str | None:
         """The most probable class, if it is as probable as its threshold; None for no answer. Of several labels, all in one cell."""
         if self.labels is not None:
-            return self.label_separator.join(self.labels)
+            return self.label_separator.join(self.labels) or None
         return self.label if self.probability >= self.threshold else None
 
     @property
@@ -73,7 +74,7 @@ class Classifier:
     def __init__(self, checkpoint: Checkpoint, engine: Engine | None = None) -> None:
         self.checkpoint = checkpoint
         self.engine = engine or Engine(checkpoint)
-        self.encoder = checkpoint.text_pipeline()
+        self.encoder = checkpoint.text_pipeline
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -96,11 +97,14 @@ class Classifier:
         """One prediction per text, in order. Texts of similar length are computed together."""
         given = texts_in(texts)
         encoded = self.encoder.encode_all(given)
-        probabilities = probabilities_of(encoded, self.checkpoint, self.engine)
+        return self.predictions(given, encoded, probabilities_of(encoded, self.checkpoint, self.engine))
+
+    def predictions(self, texts: Iterable[str], encoded: Iterable[EncodedText], probabilities: Floats) -> list[Prediction]:
+        """The predictions for texts from their probabilities (N, C)."""
         names, thresholds, several = self.checkpoint.class_names, self.checkpoint.thresholds, self.checkpoint.config.is_multi_label
         of_labels, separator = self.checkpoint.label_thresholds.tolist(), self.checkpoint.config.cell_separator
         predictions = []
-        for text, code, row in zip(given, encoded, probabilities.tolist(), strict=True):
+        for text, code, row in zip(texts, encoded, probabilities.tolist(), strict=True):
             probability = max(row)
             label = names[row.index(probability)]
             labels = None

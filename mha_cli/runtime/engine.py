@@ -33,11 +33,12 @@ def usual_engine(model: ModelConfig | None = None) -> EngineName:
     return "openvino" if fused and find_spec("openvino") is not None else "numpy"
 
 
-def multiplications(model: ModelConfig, lengths: Int64s) -> int:
-    """Multiplications in the encoder for texts of these lengths."""
+def multiplications(model: ModelConfig, lengths: Int64s) -> Int64s:
+    """Multiplications in the encoder for each text of these lengths."""
     widths = [2 * heads * model.head_key_dim for heads in model.heads]
     a_token = sum(2 * model.embed_dim * (width + model.feed_forward_dim) for width in widths)
-    return int(lengths.sum()) * a_token + int(np.square(lengths).sum()) * sum(widths)
+    products: Int64s = lengths * a_token + np.square(lengths) * sum(widths)
+    return products
 
 
 class Engine:
@@ -65,7 +66,7 @@ class Engine:
         if self._encoder is None and self.at_once:
             self._start()
         elif self._encoder is None and len(lengths) >= MANY_TEXTS:
-            self._left -= multiplications(self._checkpoint.config.model, lengths)
+            self._left -= multiplications(self._checkpoint.config.model, lengths).sum()
             if self._left <= 0:
                 self._start()
         return self._encoder

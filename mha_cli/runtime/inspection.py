@@ -1,9 +1,9 @@
 """Looking inside: which words look at which, and which words decide."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,10 @@ lies elsewhere than equal shares would put it, whatever the number of words."""
 
 WEIGHT_BYTES, SHOWN_WEIGHT_BYTES = 12, 60
 """Memory for an attention weight: as it is computed, and as JSON or a page has it, where it is a Python object and then text."""
+
+Result = TypeVar("Result")
+Steps: TypeAlias = Generator[Sequence[EncodedText], Floats, Result]
+"""Work in steps: it yields texts, is sent the probabilities of their classes, (N, C), and returns its result."""
 
 OCCLUSIONS = 256  # copies of a text, each without one word, that are held at a time
 UNKNOWN_MARK = "*"  # mark behind a word that the vocabulary lacks; no word holds it, and a mark of punctuation is one character
@@ -89,7 +93,7 @@ class AttentionView(ReadWords):
 
     def rounded_weights(self, digits: int) -> list[Any]:
         """All weights as nested lists: block, head, word that looks, word that is looked at."""
-        return [[[[round(float(weight), digits) for weight in row] for row in head] for head in block] for block in self.weights]
+        return [np.round(weights_HLL.astype(np.float64), digits).tolist() for weights_HLL in self.weights]
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,7 @@ def view_attention(checkpoint: Checkpoint, text: str) -> AttentionView:
     else:
         words = pipeline.pieces.pieces(text)
         unknown = [False] * len(words)  # an unknown piece says so itself
-    return _view(classifier, text, words, unknown, SHOWN_WEIGHT_BYTES)
+    return _view(classifier, classifier.predict([text])[0], words, unknown, SHOWN_WEIGHT_BYTES)
 
 
 def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Explanation:
@@ -124,24 +128,34 @@ def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Expl
     Source: Zeiler and Fergus 2014, "Visualizing and Understanding Convolutional Networks", section 4.2; on what attention weights do not
     show: Jain and Wallace 2019, "Attention is not Explanation".
     """
-    return look_inside(checkpoint, text, weight_bytes=WEIGHT_BYTES, label=label)[0]
+    steps = looking_inside(Classifier(checkpoint), text, weight_bytes=WEIGHT_BYTES, label=label)
+    try:
+        texts = next(steps)
+        while True:
+            texts = steps.send(probabilities_of(texts, checkpoint))
+    except StopIteration as end:
+        explanation: Explanation = end.value[0]
+        return explanation
 
 
-def look_inside(
-    checkpoint: Checkpoint, text: str, most_words: int | None = None, weight_bytes: int = SHOWN_WEIGHT_BYTES, label: str | None = None
-) -> tuple[Explanation, AttentionView]:
+def looking_inside(
+    classifier: Classifier, text: str, most_words: int | None = None, weight_bytes: int = SHOWN_WEIGHT_BYTES, label: str | None = None
+) -> Steps[tuple[Explanation, AttentionView]]:
     """The explanation and the attention between the words of a text of at most ``most_words``, as the model reads it.
 
     A pretrained encoder reads pieces: then a text is its words with spaces between, the weights of the pieces are added up by words, and a
     word is left out before the text is split into pieces.
     """
-    classifier = Classifier(checkpoint)
-    pipeline = classifier.encoder
+    checkpoint, pipeline = classifier.checkpoint, classifier.encoder
     words, code = pipeline.read_words(text), pipeline.encode(text)
     if most_words is not None and len(words) > most_words:
         raise MhaError(f"the text has {len(words):,} words; at most {most_words:,} are explained here", "`mha explain` takes more")
     unknown = (ids_of(code.tokens) == UNKNOWN_ID).tolist()
-    view = _view(classifier, text if pipeline.pieces is None else " ".join(words), words, unknown, weight_bytes)
+    if pipeline.pieces is not None:
+        text = " ".join(words)
+    whole = [pipeline.encode(text)]
+    [prediction] = classifier.predictions([text], whole, (yield whole))
+    view = _view(classifier, prediction, words, unknown, weight_bytes)
     if pipeline.pieces is not None:
         word_of_piece = pipeline.pieces.words_of_pieces(words)
         view = replace(view, weights=[by_words(of_block, word_of_piece, len(words)) for of_block in view.weights])
@@ -151,7 +165,7 @@ def look_inside(
             return code._replace(tokens=np.delete(code.tokens, position, axis=0))
         return pipeline.encode(" ".join(words[:position] + words[position + 1 :]))
 
-    prediction, left = view.prediction, list[float]()
+    left = list[float]()
     if label is not None:
         if label not in checkpoint.class_names:
             hint = did_you_mean(printable(label), [*map(printable, checkpoint.class_names)])
@@ -159,8 +173,8 @@ def look_inside(
         prediction = replace(prediction, label=label, probability=prediction.probabilities[label])
     column = checkpoint.class_names.index(prediction.label)
     for start in range(0, len(words), OCCLUSIONS):
-        some = [without(position) for position in range(start, min(start + OCCLUSIONS, len(words)))]
-        left += probabilities_of(some, checkpoint)[:, column].tolist()
+        probabilities_NC = yield [without(position) for position in range(start, min(start + OCCLUSIONS, len(words)))]
+        left += probabilities_NC[:, column].tolist()
     looked_at = np.mean([weights_HLL.mean(axis=(0, 1)) for weights_HLL in view.weights], axis=0)
     falls = [prediction.probability - probability for probability in left]
     explanation = Explanation(words, unknown, view.subwords, prediction, falls, [float(share) for share in looked_at])
@@ -179,16 +193,15 @@ def by_words(weights_HPP: Floats, word_of_piece: Sequence[int | None], num_words
     return weights_HWW
 
 
-def _view(classifier: Classifier, text: str, words: list[str], unknown: list[bool], weight_bytes: int) -> AttentionView:
+def _view(classifier: Classifier, prediction: Prediction, words: list[str], unknown: list[bool], weight_bytes: int) -> AttentionView:
     """The attention weights of a text between what the encoder reads, beside the given words."""
     if not words:
         raise MhaError("the text has no words", "give a text with at least one word")
     checkpoint = classifier.checkpoint
     model, name = checkpoint.config.model, checkpoint.memory_estimate.name
-    tokens = classifier.encoder.encode(text).for_encoder
+    tokens = classifier.encoder.encode(prediction.text).for_encoder
     weights_of_all = sum(model.heads) * len(tokens) ** 2
     refuse_bytes(weight_bytes * weights_of_all, f"{name}: the attention of a text of {len(tokens):,} tokens", "give a shorter text")
-    prediction = classifier.predict([text])[0]
     with named(checkpoint):
         weights = attention_weights(tokens[None], checkpoint.weights, model)
     subwords = checkpoint.config.text.subword_characters > 0

@@ -5,32 +5,37 @@ import base64
 import hashlib
 import json
 import re
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from functools import partial
-from itertools import islice
-from typing import Annotated, Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Annotated, Any
 
+import numpy as np
 from fastapi import Body, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, Response
 from pydantic import BaseModel, ConfigDict, Discriminator, FailFast, Field, Tag, model_validator
 from starlette.exceptions import HTTPException
 
+from mha_cli.arrays import Int64s
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.errors import MhaError, printable
 from mha_cli.pages.inspection import live_page, model_figures
 from mha_cli.records.objects import plain_json
 from mha_cli.runtime.choice import Choice
 from mha_cli.runtime.classifier import Classifier, Prediction
-from mha_cli.runtime.inspection import look_inside
+from mha_cli.runtime.engine import multiplications
+from mha_cli.runtime.inspection import Steps, looking_inside
+from mha_cli.runtime.probabilities import probabilities_of
 from mha_cli.runtime.stream import most_together
 from mha_cli.serve.server import Failure, error_response
+from mha_cli.text.encoding import EncodedText
 from mha_cli.version import __version__
 
 MOST_WORDS = 256  # of a text that is explained: attention weights grow with the square
+ROUND = 2_000_000_000  # multiplications, about 0.1 s
+MEMORY = 0.9  # share of the measured time and work that is kept from round to round
 FORM = 'send {"text": "…"}, or to /predict {"texts": ["…", …]}'
 
 
@@ -99,11 +104,12 @@ class LookInside(BaseModel):
     notes: list[str]
 
 
-def application(checkpoint: Checkpoint) -> FastAPI:
-    """What answers requests with a checkpoint."""
+def application(checkpoint: Checkpoint, most_seconds: float = 30.0) -> FastAPI:
+    """What answers requests with a checkpoint, each within this time."""
     name = model_figures(checkpoint)["model"]
     checkpoint = replace(checkpoint, name=name)  # messages tell nobody the folders of this machine
-    choice, batches = Choice(), Batches(Classifier(checkpoint))
+    choice, classifier = Choice(), Classifier(checkpoint)
+    batches = Batches(classifier, most_seconds)
     most_texts = most_together(len(checkpoint.class_names))
     page = live_page(checkpoint)
     policy = content_security_policy(page)
@@ -116,28 +122,31 @@ def application(checkpoint: Checkpoint) -> FastAPI:
     def many(predictions: list[Prediction]) -> str:
         return plain_json([choice.as_json(number, prediction) for number, prediction in enumerate(predictions, 1)])
 
-    def inside(text: str) -> str:
-        explanation, attention = look_inside(checkpoint, text, MOST_WORDS)
-        answer = choice.as_json(1, explanation.prediction)
-        found = {"explanation": explanation.as_json(), "attention": attention.as_json(), "notes": explanation.notes}
-        return plain_json({"answer": answer, **found})
+    def inside(text: str) -> Steps[str]:
+        explanation, view = yield from looking_inside(classifier, text, MOST_WORDS)
+        attention, blocks = {**view.answer_and_words(), **view.entropies(), "weights": None}, list[str]()
+        found = {"answer": choice.as_json(1, explanation.prediction), "explanation": explanation.as_json(), "notes": explanation.notes}
+        for block in view.rounded_weights(6):  # megabytes, in which nothing else runs
+            blocks.append(plain_json(block))
+            yield ()
+        return f"{plain_json({**found, 'attention': attention}).removesuffix('null}}')}[{', '.join(blocks)}]}}}}"
 
     @app.post("/predict", response_model=Answer | SeveralLabels | list[Answer] | list[SeveralLabels], responses=failures)
     async def predict(asked: Annotated[Asked, Body()]) -> Response:
         """Classify a text, or several."""
         if isinstance(asked, OneText):
-            return _json(await batches.answer([asked.text], one))
+            return _json(await batches.predicted([asked.text], one))
         if len(asked.texts) > most_texts:
             raise MhaError(f"{len(asked.texts):,} texts", f"send {most_texts:,} at a time at most")
-        return _json(await batches.answer(asked.texts, many))
+        return _json(await batches.predicted(asked.texts, many))
 
     @app.post("/explain", response_model=LookInside, responses=failures)
     async def explain(asked: OneText) -> Response:
         """Classify a text, and show which words decided and which look at which."""
         try:
-            return _json(await batches.alone(lambda: inside(asked.text)))
+            return _json(await batches.explained(inside(asked.text)))
         except MhaError as error:  # no words, or too many
-            answer = json.loads(await batches.answer([asked.text], one))
+            answer = json.loads(await batches.predicted([asked.text], one))
             return _json(plain_json({"answer": answer, "explanation": None, "attention": None, "notes": [str(error)]}))
 
     @app.head("/healthz", include_in_schema=False)
@@ -173,57 +182,127 @@ def application(checkpoint: Checkpoint) -> FastAPI:
     return app
 
 
-class _Asked(NamedTuple):
-    texts: list[str]
-    written: Callable[[list[Prediction]], Any]
-    answer: asyncio.Future[Any]
+@dataclass(eq=False)
+class _Job:
+    """A request that is computed: its steps, the texts that wait for their probabilities, and in the end its answer."""
+
+    steps: Steps[str]
+    unit: str  # "texts", or "words" where each text lacks one
+    left: int  # texts that are not scored; as many as the request has, until the first step tells
+    answer: asyncio.Future[str]
+    texts: Sequence[EncodedText] | None = None  # None before the first step
+    by_length: Int64s = field(init=False)  # rows of the texts, the shortest first
+    costs: Int64s = field(init=False)  # multiplications for none of the texts by length, for the first, for two …
+    probabilities: Any = None  # (N, C); None before the first step
+    result: str | Exception | None = None
 
 
 class Batches:
-    """Computes in one thread of its own. What is asked while it computes is the next batch; no request waits for company."""
+    """Computes in one thread of its own, in rounds of at most ``ROUND`` multiplications or a single text.
 
-    def __init__(self, classifier: Classifier) -> None:
-        self._classifier = classifier
+    What is asked during a round waits for the next. Predictions come first, small requests before large ones, and then the oldest
+    explanation, so that each waits for one round of the other kind at most. A request whose caller is cancelled goes no further. One that
+    would take more than ``most_seconds``, at the speed of the last rounds, is refused after its first.
+    """
+
+    def __init__(self, classifier: Classifier, most_seconds: float) -> None:
+        self._classifier, self._most_seconds = classifier, most_seconds
         self._most_together = most_together(len(classifier.classes))
         self._thread = ThreadPoolExecutor(1, "mha")
-        self._waiting: deque[_Asked] = deque()
+        self._predictions, self._explanations = list[_Job](), list[_Job]()
         self._work: asyncio.Task[None] | None = None
+        self._cost = self._seconds = 0.0  # multiplications of the last rounds and their time
 
-    async def alone(self, work: Callable[[], Any]) -> Any:
-        """The result of a function that computes something else."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+    async def predicted(self, texts: list[str], written: Callable[[list[Prediction]], str]) -> str:
+        """What ``written``, called in the thread, makes of the predictions."""
 
-    async def answer(self, texts: list[str], written: Callable[[list[Prediction]], Any]) -> Any:
-        """What ``written``, called in the thread, makes of the predictions; nothing is computed for a caller who is cancelled before."""
-        asked = _Asked(texts, written, asyncio.get_running_loop().create_future())
-        self._waiting.append(asked)
+        def steps() -> Steps[str]:
+            encoded = self._classifier.encoder.encode_all(texts)
+            return written(self._classifier.predictions(texts, encoded, (yield encoded)))
+
+        return await self._answer(self._predictions, _Job(steps(), "texts", len(texts), asyncio.get_running_loop().create_future()))
+
+    async def explained(self, steps: Steps[str]) -> str:
+        """The result of steps that explain a text, after those of earlier explanations."""
+        return await self._answer(self._explanations, _Job(steps, "words", 0, asyncio.get_running_loop().create_future()))
+
+    async def _answer(self, queue: list[_Job], job: _Job) -> str:
+        queue.append(job)
         if self._work is None or self._work.done():
             self._work = asyncio.create_task(self._compute())
-        return await asked.answer
+        return await job.answer
 
     async def _compute(self) -> None:
-        while batch := self._next():
-            for asked, result in zip(batch, await self.alone(partial(self._results, batch)), strict=True):
-                if isinstance(result, Exception) and not asked.answer.done():
-                    asked.answer.set_exception(result)
-                elif not asked.answer.done():
-                    asked.answer.set_result(result)
+        while self._predictions or self._explanations:
+            for queue, at_once in ((self._predictions, None), (self._explanations, 1)):
+                queue[:] = [job for job in queue if not job.answer.done()]
+                jobs = sorted(queue[:at_once], key=lambda job: job.left)
+                if jobs:
+                    await asyncio.get_running_loop().run_in_executor(self._thread, self._round, jobs)
+                for job in jobs:
+                    if isinstance(job.result, Exception) and not job.answer.done():
+                        job.answer.set_exception(job.result)
+                    elif isinstance(job.result, str) and not job.answer.done():
+                        job.answer.set_result(job.result)
 
-    def _next(self) -> list[_Asked]:
-        batch: list[_Asked] = []
-        number = 0
-        while self._waiting and (not batch or number + len(self._waiting[0].texts) <= self._most_together):
-            if not (asked := self._waiting.popleft()).answer.done():
-                batch.append(asked)
-                number += len(asked.texts)
-        return batch
+    def _round(self, jobs: list[_Job]) -> None:
+        parts, room, most = list[tuple[_Job, Int64s]](), ROUND, self._most_together
+        for job in jobs:
+            if job.texts is None:
+                self._go_on(job)
+            if job.texts is None or job.result is not None:
+                continue
+            done = len(job.texts) - job.left
+            fitting = int(np.searchsorted(job.costs, job.costs[done] + room, "right")) - 1
+            end = min(max(fitting, done + 1), done + most, len(job.texts))
+            parts.append((job, job.by_length[done:end]))
+            room -= int(job.costs[end] - job.costs[done])
+            most -= end - done
+            if room <= 0 or most <= 0:
+                break
+        begun = perf_counter()
+        self._score(parts)
+        self._cost, self._seconds = MEMORY * self._cost + ROUND - room, MEMORY * self._seconds + perf_counter() - begun
+        for job, _ in parts:
+            if job.result is None and not job.left:
+                self._go_on(job)
+            elif job.result is None and (seconds := float(job.costs[-1]) * self._seconds / self._cost) > self._most_seconds:
+                number, share = len(job.by_length), self._most_seconds / seconds
+                fits = int(number * (share if job.unit == "texts" else share**0.5))  # each of the words takes time, and for each other one
+                told = f"{number:,} {job.unit} would take about {seconds:,.0f} seconds, and an answer may take {self._most_seconds:g}"
+                job.result = MhaError(told, f"send at most {fits:,} {job.unit} like these")
 
-    def _results(self, batch: list[_Asked]) -> list[Any]:
+    def _go_on(self, job: _Job) -> None:
+        """Run the next step of a job, to the next texts or to its result."""
         try:
-            predictions = iter(self._classifier.predict([text for asked in batch for text in asked.texts]))
-            return [asked.written(list(islice(predictions, len(asked.texts)))) for asked in batch]
-        except Exception as error:  # nobody's request fails for another one's text
-            return [error] if len(batch) == 1 else [self._results([asked])[0] for asked in batch]
+            job.texts = job.steps.send(job.probabilities)
+        except StopIteration as end:
+            job.result = end.value
+            return
+        except Exception as error:
+            job.result = error
+            return
+        lengths = np.array([text.longest_reading for text in job.texts], np.int64)
+        job.left, job.by_length = len(lengths), lengths.argsort(kind="stable")
+        costs = multiplications(self._classifier.checkpoint.config.model, lengths[job.by_length])
+        job.costs = np.concatenate([[0], costs.cumsum()])
+        job.probabilities = np.zeros((len(lengths), len(self._classifier.classes)), np.float32)
+
+    def _score(self, parts: list[tuple[_Job, Int64s]]) -> None:
+        """Score some texts of each job together; nobody's request fails for another one's text."""
+        texts = [job.texts[row] for job, rows in parts if job.texts for row in rows]
+        try:
+            probabilities_NC = probabilities_of(texts, self._classifier.checkpoint, self._classifier.engine)
+        except Exception as error:
+            if len(parts) == 1:
+                parts[0][0].result = error
+            else:
+                for part in parts:
+                    self._score([part])
+            return
+        for job, rows in parts:
+            job.probabilities[rows], probabilities_NC = probabilities_NC[: len(rows)], probabilities_NC[len(rows) :]
+            job.left -= len(rows)
 
 
 def content_security_policy(page: str) -> str:

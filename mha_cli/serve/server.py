@@ -45,7 +45,7 @@ class Limits:
     """Limits of all clients together, and of a request."""
 
     connections: int = field(default_factory=most_connections)  # beyond these, the oldest one that waits for no answer is closed
-    waiting: int = 128  # requests without an answer; at most half of the connections: the health check gets the others
+    waiting: int = 128  # whole requests without an answer, and half-sent ones beside them; at most half of the connections together
     answer_seconds: float = 30.0  # from the end of the body to the end of the answer
     body_seconds: float = 10.0  # until the body is there
     body_bytes: int = 1_000_000
@@ -71,6 +71,7 @@ class Guarded:
     def __init__(self, app: ASGIApp, limits: Limits, local_only: bool = True) -> None:
         self._app, self._limits, self._local_only = app, limits, local_only
         self._waiting, self._most_waiting = 0, min(limits.waiting, limits.connections // 2)
+        self._half_sent, self._most_bodies = list[asyncio.Timeout](), min(2 * limits.waiting, limits.connections // 2)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -101,32 +102,44 @@ class Guarded:
             await self._refuse_large(scope, receive, send)
         elif scope["method"] != "POST":
             await self._app(scope, receive, send)
+        elif (body := await self._body(receive)) is None:
+            return
+        elif len(body) > self._limits.body_bytes:
+            await self._refuse_large(scope, receive, send)
         elif self._waiting >= self._most_waiting:
             raise HTTPException(429, f"{self._waiting} requests are waiting already; try again in a second", {"Retry-After": "1"})
         else:
             self._waiting += 1
             try:
-                await self._answer_in_time(scope, receive, send)
+                await self._answer_in_time(body, scope, receive, send)
             finally:
                 self._waiting -= 1
 
-    async def _answer_in_time(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _body(self, receive: Receive) -> bytes | None:
+        """The body, to the end or beyond the limit; None from a client that has gone. The oldest half-sent one gives way to a new one."""
         body, more = bytearray(), True
         try:
-            async with asyncio.timeout(self._limits.body_seconds):
+            async with asyncio.timeout(self._limits.body_seconds) as deadline:
+                self._half_sent.append(deadline)
+                if len(self._half_sent) + self._waiting > self._most_bodies and not (oldest := self._half_sent.pop(0)).expired():
+                    oldest.reschedule(0.0)
                 while more and len(body) <= self._limits.body_bytes:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        return
+                        return None
                     body += message["body"]
                     more = message["more_body"]
         except TimeoutError:
-            raise HTTPException(408, f"no body within {self._limits.body_seconds:g} seconds", {"Connection": "close"}) from None
-        if len(body) > self._limits.body_bytes:
-            return await self._refuse_large(scope, receive, send)
+            told = f"the body did not arrive within {self._limits.body_seconds:g} seconds, or before {self._most_bodies} others"
+            raise HTTPException(408, told, {"Connection": "close"}) from None
+        finally:
+            with suppress(ValueError):
+                self._half_sent.remove(deadline)
+        return bytes(body)
 
+    async def _answer_in_time(self, body: bytes, scope: Scope, receive: Receive, send: Send) -> None:
         async def receive_body() -> Message:
-            return {"type": "http.request", "body": bytes(body), "more_body": False}
+            return {"type": "http.request", "body": body, "more_body": False}
 
         tasks = answering, gone = asyncio.ensure_future(self._app(scope, receive_body, send)), asyncio.ensure_future(receive())
         try:
@@ -134,7 +147,9 @@ class Guarded:
             if answering.done():
                 answering.result()
             elif not gone.done():
-                raise HTTPException(503, f"no answer within {self._limits.answer_seconds:g} seconds; try again later", {"Retry-After": "1"})
+                raise HTTPException(
+                    503, f"no answer within {self._limits.answer_seconds:g} seconds; try again later, or send less", {"Retry-After": "1"}
+                )
         finally:  # for one who has hung up nothing more is computed
             for task in tasks:
                 task.cancel()

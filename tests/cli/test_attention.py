@@ -162,7 +162,11 @@ def test_the_page_tells_of_the_model_what_its_file_says(mha: Mha, tmp_path: Path
     checkpoint = small_checkpoint(names)
     (tmp_path / "some" / "runs").mkdir(parents=True)
     path = tmp_path / "some" / "runs" / "a.keras"
-    for accuracy, shown in ((0.75, "75.00%, as its file says"), (1e300, "not in its file"), (None, "not in its file")):
+    for accuracy, shown in (
+        (0.75, "75.00%, according to the checkpoint"),
+        (1e300, "not in the checkpoint"),
+        (None, "not in the checkpoint"),
+    ):
         metrics = {} if accuracy is None else {"validation_accuracy": accuracy}
         write_checkpoint(path, dataclasses.replace(checkpoint, metrics=metrics))
         mha("attention", "the film", "-c", path, "--html", "page.html")

@@ -110,7 +110,7 @@ def test_unknown_words_and_the_model_are_named_for_all(command: str, shown: Show
         assert "* not in the model's vocabulary" in (page.locator("#notes").text_content() or "")
         model = page.locator("#model").text_content() or ""
         assert "small.keras" in model
-        assert "75.00%, as its file says" in model
+        assert "75.00%, according to the checkpoint" in model
 
 
 @both

@@ -57,7 +57,7 @@ def test_weights_in_half_precision_are_opened_by_keras(trained: Path) -> None:
 
     path = trained / "tuned" / "checkpoint.keras"
     checkpoint, model = read_checkpoint(path), keras.models.load_model(path)
-    [encoded] = [checkpoint.text_pipeline().encode("the film 7 was superb, and not dreadful")]
+    [encoded] = [checkpoint.text_pipeline.encode("the film 7 was superb, and not dreadful")]
     inputs = {"pieces": encoded.pieces[None], "token_ids": encoded.tokens[None]}
     theirs = np.array(model(inputs if isinstance(model.input, dict) else list(inputs.values())))
     assert {weight.dtype for weight in model.weights} == {"float32"}

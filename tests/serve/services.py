@@ -22,7 +22,7 @@ def service(checkpoint: Checkpoint, limits: Limits | None = None) -> Iterator[in
     """A service on a port of its own, in a thread, as the command has it in its process; gives the port."""
     limits = limits or Limits()
     with listening_socket("127.0.0.1", 0) as listener:
-        running = server(Guarded(application(checkpoint), limits), limits)
+        running = server(Guarded(application(checkpoint, limits.answer_seconds), limits), limits)
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import itertools
 import json
 import re
 import socket
@@ -21,7 +22,7 @@ from pydantic import ValidationError
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from mha_cli.checkpoint.file import read_checkpoint
-from mha_cli.runtime.classifier import Classifier
+from mha_cli.runtime.probabilities import probabilities_of
 from mha_cli.serve import app
 from mha_cli.serve.server import Limits, server
 from mha_cli.version import __version__
@@ -40,6 +41,9 @@ def asking(letter: int) -> bytes:
     return HEAD + b'Content-Length: 13\r\n\r\n{"text": "%c"}' % letter
 
 
+EXPLAIN = HEAD.replace(b"/predict", b"/explain") + b'Content-Length: 38\r\n\r\n{"text": "%b"}' % (b"a " * 13)
+
+
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return small_checkpoint_file(tmp_path_factory.mktemp("serve") / "small.keras")
@@ -53,16 +57,17 @@ def port(checkpoint: Path) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[str]]]:
-    """Nothing is computed meanwhile; gives the texts of each batch, as it is begun."""
-    begun, go, predict = list[list[str]](), threading.Event(), Classifier.predict
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[int]]]:
+    """Nothing is computed meanwhile; gives the lengths of the texts in each round, as it is begun."""
+    begun, go = list[list[int]](), threading.Event()
 
-    def wait(self: Classifier, texts: Any) -> Any:
-        begun.append(list(texts))
+    def wait(texts: Any, *rest: Any) -> Any:
+        if texts:
+            begun.append([len(text.tokens) for text in texts])
         go.wait()
-        return predict(self, texts)
+        return probabilities_of(texts, *rest)
 
-    monkeypatch.setattr(Classifier, "predict", wait)
+    monkeypatch.setattr(app, "probabilities_of", wait)
     try:
         yield begun
     finally:
@@ -173,8 +178,8 @@ def test_where_there_are_too_many_connections_the_idle_ones_go(checkpoint: Path,
             assert ask(port, "/healthz")[0] == 200
         others = [stack.enter_context(connected(port, asking)) for _ in range(4)]
         assert ask(port, "/healthz")[0] == 200
-        assert [client.recv(100)[9:12] for client in others[2:]] == [b"429", b"429"]  # half of the connections are for health
-        for client in (first, *others[:2]):  # what has been asked is answered
+        assert [client.recv(100)[9:12] for client in (first, others[0])] == [b"408", b"408"]  # half of the connections are for health
+        for client in others[1:]:  # what has been asked is answered
             client.sendall(b"}")
             assert client.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
         with contextlib.suppress(ConnectionResetError):
@@ -218,24 +223,51 @@ def test_the_page_needs_nothing_but_itself_and_its_server(port: int) -> None:
 
 
 def test_too_many_requests(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = Limits(waiting=2)
-    with service(read_checkpoint(checkpoint), limits) as port, held(monkeypatch) as begun, connected(port) as slow:
-        slow.sendall(HEAD + b"Content-Length: 9\r\n\r\n")  # one waits for its body, one for its answer
-        thread = threading.Thread(target=ask, args=(port, "/predict", {"text": "a"}))
-        thread.start()
-        until(lambda: begun)
-        status, headers, content = ask_raw(port, "/predict", {"text": "a"})
+    with service(read_checkpoint(checkpoint), Limits(waiting=2)) as port, contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(connected(port, HEAD + b"Content-Length: 9\r\n\r\n")) for _ in range(5)]
+        assert ask(port, "/predict", {"text": "a"})[0] == 200  # who sends a whole request has a place
+        told = b'{"error": "the body did not arrive within 10 seconds, or before 4 others"}'
+        assert received(slow[0]).endswith(told)
+        with held(monkeypatch):
+            clients = [stack.enter_context(connected(port, asking(letter))) for letter in b"ab"]
+            assert ask(port, "/healthz")[0] == 200  # the server has read what came before
+            status, headers, content = ask_raw(port, "/predict", {"text": "a"})
         assert (status, headers["retry-after"]) == (429, "1")
         assert json.loads(content) == {"error": "2 requests are waiting already; try again in a second"}
-        assert ask(port, "/healthz")[0] == 200  # which costs nothing
-    thread.join()
+        assert all(client.recv(1 << 16).startswith(b"HTTP/1.1 200 ") for client in clients)
+
+
+def test_predictions_come_before_an_explanation_that_is_begun(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "ROUND", 1)  # a text at a time
+    with service(read_checkpoint(checkpoint)) as port, contextlib.ExitStack() as stack:
+        with held(monkeypatch) as begun:
+            gone, explaining = (stack.enter_context(connected(port, EXPLAIN)) for _ in range(2))
+            until(lambda: begun)
+            clients = [stack.enter_context(connected(port, asking(letter))) for letter in b"ab"]
+            assert ask(port, "/healthz")[0] == 200  # the server has read what came before
+            gone.close()
+            assert ask(port, "/healthz")[0] == 200
+        assert all(client.recv(1 << 16).startswith(b"HTTP/1.1 200 ") for client in (*clients, explaining))
+    assert begun == [[13], [1], [13], [1], *[[12]] * 13]  # one round of each kind in turn, and nothing for those who hang up
+
+
+def test_what_cannot_be_done_in_time_is_refused(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "ROUND", 1)
+    monkeypatch.setattr(app, "perf_counter", itertools.count().__next__)  # a text takes a second
+    with service(read_checkpoint(checkpoint), Limits(answer_seconds=5.0)) as port:
+        found = ask(port, "/explain", {"text": TEXTS[-1]})[1]
+        assert found["answer"]["label"] and found["explanation"] is None
+        assert found["notes"] == ["13 words would take about 12 seconds, and an answer may take 5; send at most 8 words like these"]
+        refusal = "7 texts would take about 7 seconds, and an answer may take 5; send at most 4 texts like these"
+        assert ask(port, "/predict", {"texts": [TEXTS[-1]] * 7}) == (422, {"error": refusal})
+        assert ask(port, "/predict", {"texts": [TEXTS[-1]] * 4})[0] == 200
 
 
 def test_an_answer_that_takes_too_long(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with service(read_checkpoint(checkpoint), Limits(answer_seconds=0.2)) as port, held(monkeypatch) as begun:
-        assert ask(port, "/predict", {"text": "a"}) == (503, {"error": "no answer within 0.2 seconds; try again later"})
+        assert ask(port, "/predict", {"text": "a"}) == (503, {"error": "no answer within 0.2 seconds; try again later, or send less"})
         assert ask(port, "/predict", {"text": "b"})[0] == 503
-        assert begun == [["a"]]
+        assert begun == [[1]]
 
 
 def test_a_body_that_does_not_come(checkpoint: Path) -> None:
@@ -243,7 +275,7 @@ def test_a_body_that_does_not_come(checkpoint: Path) -> None:
         with connected(port, HEAD + b'Content-Length: 99\r\n\r\n{"text":') as client:
             answer = received(client)
         assert answer.startswith(b"HTTP/1.1 408 ")
-        assert answer.endswith(b'{"error": "no body within 0.2 seconds"}')
+        assert answer.endswith(b'{"error": "the body did not arrive within 0.2 seconds, or before 256 others"}')
         for head in (b"", HEAD):  # what has not become a request has no answer
             with connected(port, head) as client:
                 assert received(client) == b""
@@ -288,31 +320,28 @@ def test_what_waits_is_computed_together_and_nothing_for_those_who_hang_up(
             until(lambda: ask(port, "/healthz")[0] == 200)  # the server has read what came before
             others.pop(1).close()
             assert ask(port, "/healthz")[0] == 200
-            assert begun == [["a"]]
+            assert begun == [[1]]
             assert ask(port, "/predict", {"texts": ["a"] * 3}) == (422, {"error": "3 texts; send 2 at a time at most"})
         assert all(client.recv(1 << 16).startswith(b"HTTP/1.1 200 ") for client in (first, *others))
     assert sorted(map(len, begun)) == [1, 1, 2]
-    assert sorted(text for batch in begun for text in batch) == ["a", "b", "d", "e"]
     assert capfd.readouterr().err == ""
 
 
 def test_a_fault_of_one_text_is_no_fault_of_the_others(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    predict = Classifier.predict
-
-    def refuse(self: Classifier, texts: Any) -> Any:
-        if "z" in texts:
+    def refuse(texts: Any, *rest: Any) -> Any:
+        if any(text.num_unknown for text in texts):
             raise ValueError("no such thing")
-        return predict(self, texts)
+        return probabilities_of(texts, *rest)
 
     with service(read_checkpoint(checkpoint)) as port, contextlib.ExitStack() as stack:
         with held(monkeypatch) as begun:
             clients = [stack.enter_context(connected(port, asking(ord("a"))))]
             until(lambda: begun)
-            clients += [stack.enter_context(connected(port, asking(letter))) for letter in b"zb"]
+            clients += [stack.enter_context(connected(port, asking(letter))) for letter in b"za"]
             until(lambda: ask(port, "/healthz")[0] == 200)  # the server has read what came before
-            monkeypatch.setattr(Classifier, "predict", refuse)
+            monkeypatch.setattr(app, "probabilities_of", refuse)
         assert [client.recv(100)[9:12] for client in clients] == [b"200", b"500", b"200"]
         assert ask(port, "/predict", {"text": "z"}) == (500, {"error": "a fault in mha; its stderr says which"})
     said = "POST /predict: ValueError: no such thing; this is a fault in mha, MHA_DEBUG=1 shows where"

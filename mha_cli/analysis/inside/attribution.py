@@ -29,7 +29,7 @@ def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: i
 
     Source: Sundararajan et al. 2017, "Axiomatic Attribution for Deep Networks", eq. 1 and 3.
     """
-    pipeline = checkpoint.text_pipeline()
+    pipeline = checkpoint.text_pipeline
     words = pipeline.read_words(text)
     code = pipeline.encode(text if pipeline.pieces is None else " ".join(words))  # as `look_inside` reads it
     tokens = code.for_encoder
