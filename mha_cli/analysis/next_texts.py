@@ -72,9 +72,7 @@ def features_of(words: Sequence[Sequence[str]]) -> Floats:
 def representatives(features_KF: Floats, weights_K: Floats, number: int) -> list[int]:
     """Rows R that make Σ_k weight_k max_r∈R cos(k, r) large, the largest gain first.
 
-    Gains only fall as R grows, so an earlier gain is an upper bound, and only rows whose bound is the largest are computed again.
-
-    Source: Minoux 1978, "Accelerated Greedy Algorithms for Maximizing Submodular Set Functions".
+    An earlier gain is an upper bound, so few are computed again (Minoux 1978, "Accelerated Greedy Algorithms …", lazy evaluation).
     """
     cosines_KK, nearest_K, rows = features_KF @ features_KF.T, np.zeros(len(features_KF), np.float32), list[int]()
     gains_K = np.maximum(cosines_KK, 0.0) @ weights_K

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +26,8 @@ lies elsewhere than equal shares would put it, whatever the number of words."""
 WEIGHT_BYTES, SHOWN_WEIGHT_BYTES = 12, 60
 """Memory for an attention weight: as it is computed, and as JSON or a page has it, where it is a Python object and then text."""
 
-Result = TypeVar("Result")
-Steps: TypeAlias = Generator[Sequence[EncodedText], Floats, Result]
-"""Work in steps: it yields texts, is sent the probabilities of their classes, (N, C), and returns its result."""
+Steps: TypeAlias = Generator[Sequence[EncodedText], Any, Any]
+"""Work in steps: it yields texts, is sent their probabilities, (N, C), and returns its result."""
 
 OCCLUSIONS = 256  # copies of a text, each without one word, that are held at a time
 UNKNOWN_MARK = "*"  # mark behind a word that the vocabulary lacks; no word holds it, and a mark of punctuation is one character
@@ -128,11 +127,10 @@ def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Expl
     Source: Zeiler and Fergus 2014, "Visualizing and Understanding Convolutional Networks", section 4.2; on what attention weights do not
     show: Jain and Wallace 2019, "Attention is not Explanation".
     """
-    steps = looking_inside(Classifier(checkpoint), text, weight_bytes=WEIGHT_BYTES, label=label)
+    steps, probabilities_NC = looking_inside(Classifier(checkpoint), text, weight_bytes=WEIGHT_BYTES, label=label), None
     try:
-        texts = next(steps)
         while True:
-            texts = steps.send(probabilities_of(texts, checkpoint))
+            probabilities_NC = probabilities_of(steps.send(probabilities_NC), checkpoint)
     except StopIteration as end:
         explanation: Explanation = end.value[0]
         return explanation
@@ -140,7 +138,7 @@ def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Expl
 
 def looking_inside(
     classifier: Classifier, text: str, most_words: int | None = None, weight_bytes: int = SHOWN_WEIGHT_BYTES, label: str | None = None
-) -> Steps[tuple[Explanation, AttentionView]]:
+) -> Steps:
     """The explanation and the attention between the words of a text of at most ``most_words``, as the model reads it.
 
     A pretrained encoder reads pieces: then a text is its words with spaces between, the weights of the pieces are added up by words, and a

@@ -8,8 +8,9 @@ import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import perf_counter
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 from fastapi import Body, FastAPI, Request
@@ -24,7 +25,7 @@ from mha_cli.errors import MhaError, printable
 from mha_cli.pages.inspection import live_page, model_figures
 from mha_cli.records.objects import plain_json
 from mha_cli.runtime.choice import Choice
-from mha_cli.runtime.classifier import Classifier, Prediction
+from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.engine import multiplications
 from mha_cli.runtime.inspection import Steps, looking_inside
 from mha_cli.runtime.probabilities import probabilities_of
@@ -35,7 +36,8 @@ from mha_cli.version import __version__
 
 MOST_WORDS = 256  # of a text that is explained: attention weights grow with the square
 ROUND = 2_000_000_000  # multiplications, about 0.1 s
-MEMORY = 0.9  # share of the measured time and work that is kept from round to round
+DECAY = 0.9  # of earlier rounds, from one to the next, where the speed is measured
+Unit: TypeAlias = Literal["texts", "words"]  # of a request that predicts, and of one that explains
 FORM = 'send {"text": "…"}, or to /predict {"texts": ["…", …]}'
 
 
@@ -109,20 +111,18 @@ def application(checkpoint: Checkpoint, most_seconds: float = 30.0) -> FastAPI:
     name = model_figures(checkpoint)["model"]
     checkpoint = replace(checkpoint, name=name)  # messages tell nobody the folders of this machine
     choice, classifier = Choice(), Classifier(checkpoint)
-    batches = Batches(classifier, most_seconds)
-    most_texts = most_together(len(checkpoint.class_names))
+    batches, most_texts = Batches(classifier, most_seconds), most_together(len(checkpoint.class_names))
     page = live_page(checkpoint)
     policy = content_security_policy(page)
     failures: dict[int | str, dict[str, Any]] = {status: {"model": Failure} for status in (400, 408, 413, 415, 421, 422, 429, 500, 503)}
     app = FastAPI(title="mha", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
 
-    def one(predictions: list[Prediction]) -> str:
-        return plain_json(choice.as_json(1, predictions[0]))
+    def predictions(texts: list[str], one: bool = False) -> Steps:
+        encoded = classifier.encoder.encode_all(texts)
+        found = [choice.as_json(*numbered) for numbered in enumerate(classifier.predictions(texts, encoded, (yield encoded)), 1)]
+        return plain_json(found[0] if one else found)
 
-    def many(predictions: list[Prediction]) -> str:
-        return plain_json([choice.as_json(number, prediction) for number, prediction in enumerate(predictions, 1)])
-
-    def inside(text: str) -> Steps[str]:
+    def inside(text: str) -> Steps:
         explanation, view = yield from looking_inside(classifier, text, MOST_WORDS)
         attention, blocks = {**view.answer_and_words(), **view.entropies(), "weights": None}, list[str]()
         found = {"answer": choice.as_json(1, explanation.prediction), "explanation": explanation.as_json(), "notes": explanation.notes}
@@ -135,18 +135,18 @@ def application(checkpoint: Checkpoint, most_seconds: float = 30.0) -> FastAPI:
     async def predict(asked: Annotated[Asked, Body()]) -> Response:
         """Classify a text, or several."""
         if isinstance(asked, OneText):
-            return _json(await batches.predicted([asked.text], one))
+            return _json(await batches.answer("texts", predictions([asked.text], one=True), 1))
         if len(asked.texts) > most_texts:
             raise MhaError(f"{len(asked.texts):,} texts", f"send {most_texts:,} at a time at most")
-        return _json(await batches.predicted(asked.texts, many))
+        return _json(await batches.answer("texts", predictions(asked.texts), len(asked.texts)))
 
     @app.post("/explain", response_model=LookInside, responses=failures)
     async def explain(asked: OneText) -> Response:
         """Classify a text, and show which words decided and which look at which."""
         try:
-            return _json(await batches.explained(inside(asked.text)))
-        except MhaError as error:  # no words, or too many
-            answer = json.loads(await batches.predicted([asked.text], one))
+            return _json(await batches.answer("words", inside(asked.text)))
+        except MhaError as error:  # no words, too many, or too expensive
+            answer = json.loads(await batches.answer("texts", predictions([asked.text], one=True), 1))
             return _json(plain_json({"answer": answer, "explanation": None, "attention": None, "notes": [str(error)]}))
 
     @app.head("/healthz", include_in_schema=False)
@@ -184,77 +184,61 @@ def application(checkpoint: Checkpoint, most_seconds: float = 30.0) -> FastAPI:
 
 @dataclass(eq=False)
 class _Job:
-    """A request that is computed: its steps, the texts that wait for their probabilities, and in the end its answer."""
+    """A request that is computed: its steps, the texts whose probabilities it waits for, and in the end its answer."""
 
-    steps: Steps[str]
-    unit: str  # "texts", or "words" where each text lacks one
-    left: int  # texts that are not scored; as many as the request has, until the first step tells
+    unit: Unit
+    steps: Steps
+    left: int  # texts that are not scored yet
     answer: asyncio.Future[str]
     texts: Sequence[EncodedText] | None = None  # None before the first step
     by_length: Int64s = field(init=False)  # rows of the texts, the shortest first
-    costs: Int64s = field(init=False)  # multiplications for none of the texts by length, for the first, for two …
+    costs: Int64s = field(init=False)  # multiplications for none of these, for the first, for the first two …
     probabilities: Any = None  # (N, C); None before the first step
-    result: str | Exception | None = None
+    finish: Callable[[], None] | None = None  # gives the answer, once it is there
 
 
 class Batches:
-    """Computes in one thread of its own, in rounds of at most ``ROUND`` multiplications or a single text.
+    """Computes in one thread of its own, in rounds of about ``ROUND`` multiplications, or of one text.
 
-    What is asked during a round waits for the next. Predictions come first, small requests before large ones, and then the oldest
-    explanation, so that each waits for one round of the other kind at most. A request whose caller is cancelled goes no further. One that
-    would take more than ``most_seconds``, at the speed of the last rounds, is refused after its first.
+    A round has the requests that came before it. Rounds of predictions, small requests first, and of the oldest explanation take turns. A
+    request whose caller is cancelled goes no further. One that at the speed of the last rounds takes more than ``most_seconds`` is refused.
     """
 
     def __init__(self, classifier: Classifier, most_seconds: float) -> None:
         self._classifier, self._most_seconds = classifier, most_seconds
         self._most_together = most_together(len(classifier.classes))
         self._thread = ThreadPoolExecutor(1, "mha")
-        self._predictions, self._explanations = list[_Job](), list[_Job]()
+        self._queues: dict[Unit, list[_Job]] = {"texts": [], "words": []}
         self._work: asyncio.Task[None] | None = None
         self._cost = self._seconds = 0.0  # multiplications of the last rounds and their time
 
-    async def predicted(self, texts: list[str], written: Callable[[list[Prediction]], str]) -> str:
-        """What ``written``, called in the thread, makes of the predictions."""
-
-        def steps() -> Steps[str]:
-            encoded = self._classifier.encoder.encode_all(texts)
-            return written(self._classifier.predictions(texts, encoded, (yield encoded)))
-
-        return await self._answer(self._predictions, _Job(steps(), "texts", len(texts), asyncio.get_running_loop().create_future()))
-
-    async def explained(self, steps: Steps[str]) -> str:
-        """The result of steps that explain a text, after those of earlier explanations."""
-        return await self._answer(self._explanations, _Job(steps, "words", 0, asyncio.get_running_loop().create_future()))
-
-    async def _answer(self, queue: list[_Job], job: _Job) -> str:
-        queue.append(job)
+    async def answer(self, unit: Unit, steps: Steps, num_texts: int = 0) -> str:
+        """The result of steps, run in the thread, that predict so many texts, or explain the words of one."""
+        answer = asyncio.get_running_loop().create_future()
+        self._queues[unit].append(_Job(unit, steps, num_texts, answer))
         if self._work is None or self._work.done():
             self._work = asyncio.create_task(self._compute())
-        return await job.answer
+        return await answer
 
     async def _compute(self) -> None:
-        while self._predictions or self._explanations:
-            for queue, at_once in ((self._predictions, None), (self._explanations, 1)):
+        while any(self._queues.values()):
+            for unit, queue in self._queues.items():
                 queue[:] = [job for job in queue if not job.answer.done()]
-                jobs = sorted(queue[:at_once], key=lambda job: job.left)
-                if jobs:
+                if jobs := sorted(queue, key=lambda job: job.left) if unit == "texts" else queue[:1]:
                     await asyncio.get_running_loop().run_in_executor(self._thread, self._round, jobs)
                 for job in jobs:
-                    if isinstance(job.result, Exception) and not job.answer.done():
-                        job.answer.set_exception(job.result)
-                    elif isinstance(job.result, str) and not job.answer.done():
-                        job.answer.set_result(job.result)
+                    if job.finish and not job.answer.done():
+                        job.finish()
 
     def _round(self, jobs: list[_Job]) -> None:
         parts, room, most = list[tuple[_Job, Int64s]](), ROUND, self._most_together
         for job in jobs:
             if job.texts is None:
                 self._go_on(job)
-            if job.texts is None or job.result is not None:
+            if job.texts is None or job.finish:
                 continue
             done = len(job.texts) - job.left
-            fitting = int(np.searchsorted(job.costs, job.costs[done] + room, "right")) - 1
-            end = min(max(fitting, done + 1), done + most, len(job.texts))
+            end = min(max(int(np.searchsorted(job.costs, job.costs[done] + room, "right")) - 1, done + 1), done + most, len(job.texts))
             parts.append((job, job.by_length[done:end]))
             room -= int(job.costs[end] - job.costs[done])
             most -= end - done
@@ -262,31 +246,29 @@ class Batches:
                 break
         begun = perf_counter()
         self._score(parts)
-        self._cost, self._seconds = MEMORY * self._cost + ROUND - room, MEMORY * self._seconds + perf_counter() - begun
+        self._cost, self._seconds = DECAY * self._cost + ROUND - room, DECAY * self._seconds + perf_counter() - begun
         for job, _ in parts:
-            if job.result is None and not job.left:
+            if not job.left:
                 self._go_on(job)
-            elif job.result is None and (seconds := float(job.costs[-1]) * self._seconds / self._cost) > self._most_seconds:
-                number, share = len(job.by_length), self._most_seconds / seconds
-                fits = int(number * (share if job.unit == "texts" else share**0.5))  # each of the words takes time, and for each other one
+            elif not job.finish and (seconds := float(job.costs[-1]) * self._seconds / self._cost) > self._most_seconds:
+                number, share = len(job.by_length), self._most_seconds / seconds / 2  # half the time: others are computed beside it
+                fits = int(number * (share if job.unit == "texts" else share**0.5))  # of words, each is read once for each other one
                 told = f"{number:,} {job.unit} would take about {seconds:,.0f} seconds, and an answer may take {self._most_seconds:g}"
-                job.result = MhaError(told, f"send at most {fits:,} {job.unit} like these")
+                job.finish = partial(job.answer.set_exception, MhaError(told, f"send at most {fits:,} {job.unit} like these"))
 
     def _go_on(self, job: _Job) -> None:
         """Run the next step of a job, to the next texts or to its result."""
         try:
             job.texts = job.steps.send(job.probabilities)
         except StopIteration as end:
-            job.result = end.value
-            return
+            job.finish = partial(job.answer.set_result, end.value)
         except Exception as error:
-            job.result = error
-            return
-        lengths = np.array([text.longest_reading for text in job.texts], np.int64)
-        job.left, job.by_length = len(lengths), lengths.argsort(kind="stable")
-        costs = multiplications(self._classifier.checkpoint.config.model, lengths[job.by_length])
-        job.costs = np.concatenate([[0], costs.cumsum()])
-        job.probabilities = np.zeros((len(lengths), len(self._classifier.classes)), np.float32)
+            job.finish = partial(job.answer.set_exception, error)
+        else:
+            lengths = np.array([text.longest_reading for text in job.texts], np.int64)
+            job.left, job.by_length = len(lengths), lengths.argsort(kind="stable")
+            job.costs = np.append(0, multiplications(self._classifier.checkpoint.config.model, lengths[job.by_length]).cumsum())
+            job.probabilities = np.zeros((len(lengths), len(self._classifier.classes)), np.float32)
 
     def _score(self, parts: list[tuple[_Job, Int64s]]) -> None:
         """Score some texts of each job together; nobody's request fails for another one's text."""
@@ -295,10 +277,9 @@ class Batches:
             probabilities_NC = probabilities_of(texts, self._classifier.checkpoint, self._classifier.engine)
         except Exception as error:
             if len(parts) == 1:
-                parts[0][0].result = error
-            else:
-                for part in parts:
-                    self._score([part])
+                parts[0][0].finish = partial(parts[0][0].answer.set_exception, error)
+            for part in parts if len(parts) > 1 else ():
+                self._score([part])
             return
         for job, rows in parts:
             job.probabilities[rows], probabilities_NC = probabilities_NC[: len(rows)], probabilities_NC[len(rows) :]

@@ -71,7 +71,7 @@ class Guarded:
     def __init__(self, app: ASGIApp, limits: Limits, local_only: bool = True) -> None:
         self._app, self._limits, self._local_only = app, limits, local_only
         self._waiting, self._most_waiting = 0, min(limits.waiting, limits.connections // 2)
-        self._half_sent, self._most_bodies = list[asyncio.Timeout](), min(2 * limits.waiting, limits.connections // 2)
+        self._half_sent, self._most_bodies = OrderedDict[asyncio.Timeout, None](), min(2 * limits.waiting, limits.connections // 2)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -120,8 +120,9 @@ class Guarded:
         body, more = bytearray(), True
         try:
             async with asyncio.timeout(self._limits.body_seconds) as deadline:
-                self._half_sent.append(deadline)
-                if len(self._half_sent) + self._waiting > self._most_bodies and not (oldest := self._half_sent.pop(0)).expired():
+                self._half_sent[deadline] = None
+                full = len(self._half_sent) + self._waiting > self._most_bodies
+                if full and not (oldest := self._half_sent.popitem(last=False)[0]).expired():
                     oldest.reschedule(0.0)
                 while more and len(body) <= self._limits.body_bytes:
                     message = await receive()
@@ -133,8 +134,7 @@ class Guarded:
             told = f"the body did not arrive within {self._limits.body_seconds:g} seconds, or before {self._most_bodies} others"
             raise HTTPException(408, told, {"Connection": "close"}) from None
         finally:
-            with suppress(ValueError):
-                self._half_sent.remove(deadline)
+            self._half_sent.pop(deadline, None)
         return bytes(body)
 
     async def _answer_in_time(self, body: bytes, scope: Scope, receive: Receive, send: Send) -> None:

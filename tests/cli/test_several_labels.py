@@ -125,8 +125,8 @@ def test_answers_are_all_labels_that_reach_their_thresholds(mha: Mha, trained: R
     assert len(mha("predict", "-c", "runs/visits", "--top-k", "2", ROW).stdout.split("\t")) == 5
     mha("batch", "visits.csv", "--output", "parts", "-c", "runs/visits", "--workers", "1")
     (part,) = (trained.cwd / "parts").glob("*.jsonl")
-    first = json.loads(part.read_text().splitlines()[0])
-    assert set(filter(None, first["label"].split("|"))) <= set(WORDS)
+    found = [json.loads(line)["labels"] for line in part.read_text().splitlines()]
+    assert found == [one["labels"] for one in lines_of(mha("predict", "-c", "runs/visits", "--json", "-i", "visits.csv"))]
 
 
 def test_thresholds_for_a_precision_are_found_and_written(mha: Mha) -> None:

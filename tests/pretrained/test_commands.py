@@ -17,11 +17,13 @@ from mha_cli.config.loading import load_config
 from mha_cli.data.preparation import prepare
 from mha_cli.pages.inspection import live_page
 from mha_cli.runtime.classifier import forward_of
+from mha_cli.runtime.inspection import explain, view_attention
+from mha_cli.text.pieces import PieceTokenizer
 from mha_cli.training.frozen import FrozenEncoder
 from mha_cli.training.run import run_epoch
 from mha_cli.training.trainer import Trainer
 from tests.cli.command import Mha, Result, refusal, run_here, set_all, step_by_step
-from tests.pretrained.tiny import tiny_folder
+from tests.pretrained.tiny import tiny_checkpoint, tiny_folder
 
 ROWS = "".join(f"the film {number} was dreadful,bad\nthe film {number} was superb,good\n" for number in range(40))
 TRAIN = ("train", "--config", "pretrained", *set_all("data.train=texts.csv", "model.pretrained=encoder", "training.epochs=2"))
@@ -215,3 +217,12 @@ def test_frozen_weights_take_several_labels(trained: Path, tmp_path: Path) -> No
     run_here(*TRAIN, *args, cwd=cwd).well()
     kernel = read_checkpoint(cwd / "several" / "checkpoint.keras").weights["classifier/kernel"]
     assert kernel.shape[1] == 2 and np.abs(kernel).max(axis=0).min() > 0
+
+
+def test_a_tokenizer_is_built_once_per_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mha_cli.checkpoint.file.PieceTokenizer", build := Mock(wraps=PieceTokenizer))
+    checkpoint = tiny_checkpoint(tiny_folder(tmp_path, "bert"))
+    explanation = explain(checkpoint, "the film was superb")
+    assert view_attention(checkpoint, "the film was superb").prediction == explanation.prediction
+    assert build.call_count == 1
+    assert explain(pickle.loads(pickle.dumps(checkpoint)), "the film was superb") == explanation

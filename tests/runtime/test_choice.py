@@ -35,6 +35,12 @@ def test_answer_and_top_classes(choice: Choice, asked: float, answer: str | None
     assert choice.top(prediction) == [(name, prediction.probabilities[name]) for name in top]
 
 
+def test_no_label_of_several_is_no_answer() -> None:
+    prediction = dataclasses.replace(said(0.2, 0.5, 0.3), labels=())
+    assert prediction.answer is Choice().answer(prediction) is None
+    assert [name for name, _ in Choice(top_k=2).top(prediction)] == ["mixed", "good"]
+
+
 def test_equally_probable_classes_keep_their_order() -> None:
     assert [name for name, _ in Choice(top_k=3).top(said(0.25, 0.5, 0.25))] == ["mixed", "bad", "good"]
     assert Choice(0.1, ("good", "bad")).answer(said(0.25, 0.5, 0.25)) == "good"

@@ -61,9 +61,9 @@ def test_it_answers_as_one_types(page: Page, port: int) -> None:
     found = ask(port, "/explain", {"text": "the film was superb"})[1]
     answer, occlusion, weights = found["answer"], found["explanation"]["occlusion"], found["attention"]["weights"]
     assert page.locator("#prediction").text_content() == f"{answer['label']} {answer['probability']:.4f}"
-    others = {name: probability for name, probability in answer["probabilities"].items() if name != answer["label"]}
-    for name, probability in others.items():
-        assert f"{name} {probability:.4f}" in page.locator("#classes").text_content()
+    ranked = sorted(answer["probabilities"].items(), key=lambda one: -one[1])
+    labels = page.locator("#classes p").all_text_contents()  # one above each bar
+    assert labels == [f"{name} {probability:.4f}" for name, probability in ranked]
     strongest = max(range(4), key=lambda position: abs(occlusion[position]))
     assert (
         page.locator("#shown")
