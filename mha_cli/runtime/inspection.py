@@ -26,8 +26,7 @@ lies elsewhere than equal shares would put it, whatever the number of words."""
 WEIGHT_BYTES, SHOWN_WEIGHT_BYTES = 12, 60
 """Memory for an attention weight: as it is computed, and as JSON or a page has it, where it is a Python object and then text."""
 
-Steps: TypeAlias = Generator[Sequence[EncodedText], Any, Any]
-"""Work in steps: it yields texts, is sent their probabilities, (N, C), and returns its result."""
+Steps: TypeAlias = Generator[Sequence[EncodedText], Any, Any]  # yields texts, is sent their probabilities (N, C), returns a result
 
 OCCLUSIONS = 256  # copies of a text, each without one word, that are held at a time
 UNKNOWN_MARK = "*"  # mark behind a word that the vocabulary lacks; no word holds it, and a mark of punctuation is one character

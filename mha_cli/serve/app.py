@@ -35,8 +35,7 @@ from mha_cli.text.encoding import EncodedText
 from mha_cli.version import __version__
 
 MOST_WORDS = 256  # of a text that is explained: attention weights grow with the square
-ROUND = 2_000_000_000  # multiplications, about 0.1 s
-DECAY = 0.9  # of earlier rounds, from one to the next, where the speed is measured
+ROUND, DECAY = 2_000_000_000, 0.9  # multiplications, about 0.1 s; weight of earlier rounds in the measured speed
 Unit: TypeAlias = Literal["texts", "words"]  # of a request that predicts, and of one that explains
 FORM = 'send {"text": "…"}, or to /predict {"texts": ["…", …]}'
 

@@ -31,7 +31,7 @@ def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: i
     """
     pipeline = checkpoint.text_pipeline
     words = pipeline.read_words(text)
-    code = pipeline.encode(text if pipeline.pieces is None else " ".join(words))  # as `look_inside` reads it
+    code = pipeline.encode(text if pipeline.pieces is None else " ".join(words))  # as `looking_inside` reads it
     tokens = code.for_encoder
     class_id = checkpoint.class_names.index(label)
     memory_estimate = dataclasses.replace(checkpoint.memory_estimate, gradient=True)
