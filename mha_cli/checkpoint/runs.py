@@ -26,6 +26,7 @@ HISTORY = "history.jsonl"
 STATE = Path("last") / "state.npz"
 FEATURES = Path("last") / "features.f32"
 ANSWERS = Path("last") / "answers.f32"
+TEXTS = Path("last") / "texts.sha256"
 CHECKPOINT_VARIABLE = "MHA_CHECKPOINT"
 
 RunDirectory = NewType("RunDirectory", Path)  # a folder that this process holds for its training; see ``held_directory``
@@ -101,7 +102,7 @@ def refuse_used(output: Path) -> None:
 def refuse_other_run(output: Path, config: Config) -> None:
     """Refuse to resume anything but an interrupted run of this config."""
     name = shown_path(output)
-    for written in (CHECKPOINT, CONFIG, METRICS, HISTORY, STATE.parent, STATE):
+    for written in (CHECKPOINT, CONFIG, METRICS, HISTORY, STATE.parent, STATE, TEXTS):
         if (output / written).is_symlink():
             raise MhaError(f"--output {name}: its {written} is a link", "put there what it leads to, or choose another folder")
     if not (output / CONFIG).is_file():
@@ -137,6 +138,19 @@ def keep_config(output: Path, config: Config) -> None:
     """Write the config of a run into its directory."""
     with atomic_write(output / CONFIG) as file:
         file.write(config_to_yaml(config).encode())
+
+
+def refuse_other_texts(output: Path, digest: bytes) -> None:
+    """Refuse to resume on texts with another digest than those of the start; a new run keeps the digest."""
+    path = output / TEXTS
+    path.parent.mkdir(exist_ok=True)
+    if path.exists():
+        if path.read_bytes() != digest:
+            fault = "its data files hold other texts or labels than when its training began"
+            raise MhaError(f"--output {shown_path(output)}: {fault}", "put those back, or train anew in another folder")
+        return
+    with atomic_write(path) as file:
+        file.write(digest)
 
 
 def has_state(output: Path) -> bool:

@@ -105,6 +105,13 @@ class EncodedTexts:
         weights = None if self.weights is None else self.weights[rows]
         return EncodedTexts(tokens, offsets, self.labels[rows], self.num_truncated, pieces, weights)
 
+    def arrays(self) -> Iterator[Array]:
+        """All numbers of the texts, in parts, for a digest."""
+        yield from (self.offsets, self.labels, self.weights_or_ones)
+        yield from (self.tokens[start : start + CHUNK_TOKENS] for start in range(0, len(self.tokens), CHUNK_TOKENS))
+        if self.pieces is not None:
+            yield from self.pieces.arrays()
+
     def random_part(self, most: int | None, rng: np.random.Generator) -> EncodedTexts:
         """``most`` of the texts, drawn at random, in their order; all of them for None or if there are no more."""
         rows = self.random_rows(most, rng)

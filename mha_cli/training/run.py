@@ -1,18 +1,20 @@
 """A run of `mha train`, from a config to a checkpoint: prepare, fit the linear model, then train, evaluate and keep the best epoch."""
 
 import dataclasses
+import hashlib
 import json
 import math
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
 from mha_cli.checkpoint.file import read_metrics, write_checkpoint
-from mha_cli.checkpoint.runs import ANSWERS, CHECKPOINT, FEATURES, HISTORY, METRICS, STATE, RunDirectory, keep_config
+from mha_cli.checkpoint.runs import ANSWERS, CHECKPOINT, FEATURES, HISTORY, METRICS, STATE, RunDirectory, keep_config, refuse_other_texts
 from mha_cli.config.parameters import num_parameters
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, prepare
@@ -76,12 +78,13 @@ def train(config: Config, output: RunDirectory, callbacks: Callbacks = SILENT, d
 
 def _train(config: Config, output: RunDirectory, callbacks: Callbacks, data: PreparedData, distribution: Distribution) -> TrainingSummary:
     is_chief = distribution.task.is_chief
+    if is_chief:
+        refuse_other_texts(output, texts_digest(data))
     config = decide_trainable_blocks(config, data, output, callbacks)
     distribution.refuse_difference("texts or settings", lambda: fingerprint(config, data))
     refuse_what_does_not_fit(config, data, distribution.task.num_workers)
     if is_chief:
         keep_config(output, config)
-        (output / STATE).parent.mkdir(exist_ok=True)
 
     if data.pretrained and not (config.is_frozen or data.base):
         data = data.starting_from(distribution.from_chief(lambda: FrozenEncoder(config, data, output / FEATURES, callbacks).start()))
@@ -268,9 +271,13 @@ def _fitted(config: Config, data: PreparedData, path: Path, callbacks: Callbacks
 
 
 def fingerprint(config: Config, data: PreparedData) -> bytes:
-    """A digest that differs where settings, words, lengths, labels or mha do; where the texts lie does not count."""
-    settings = [__version__, choose_precision(config), config.model_dump_json(exclude={"data"})]
-    words = json.dumps([settings, data.class_names, list(data.vocabulary.tokens)]).encode()
+    """A digest that differs where settings, texts, labels or mha do; where the texts lie does not count."""
+    settings = __version__, choose_precision(config), config.model_dump_json(exclude={"data"})
+    return hashlib.sha256(json.dumps(settings).encode() + texts_digest(data)).digest()
+
+
+def texts_digest(data: PreparedData) -> bytes:
+    """A digest that differs where words, texts, labels, weights or their parts do."""
+    names = json.dumps([data.class_names, data.vocabulary.tokens]).encode()
     parts = [data.train, data.validation, *([] if data.unlabelled is None else [data.unlabelled])]
-    arrays = (array for part in parts for array in (part.offsets, part.labels, part.weights) if array is not None)
-    return digest_of([np.frombuffer(words, np.uint8), *arrays])
+    return digest_of(chain([np.frombuffer(names, np.uint8)], *(part.arrays() for part in parts)))

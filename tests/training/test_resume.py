@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mha_cli.checkpoint.runs import CHECKPOINT, CONFIG, STATE, has_state
+from mha_cli.checkpoint.runs import CHECKPOINT, CONFIG, STATE, TEXTS, has_state
 from mha_cli.config.loading import config_from_dict, config_to_dict, load_config
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData
@@ -68,7 +68,7 @@ def test_killed_before_every_rename(tmp_path: Path) -> None:
     assert renames.pop(CHECKPOINT) >= 1  # the first epoch is the best so far
     of_states = kills.EPOCHS * (STEPS + 1)  # after every step, and after every epoch again
     # The config as it is given, and as the data decide it.
-    assert renames == {"config.yaml": 2, STATE.name: of_states, "history.jsonl": kills.EPOCHS, "metrics.json": 1}
+    assert renames == {"config.yaml": 2, TEXTS.name: 1, STATE.name: of_states, "history.jsonl": kills.EPOCHS, "metrics.json": 1}
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +155,20 @@ def test_a_run_does_not_go_on_with_other_settings_than_were_decided(undecided: C
     assert error_of(lambda: train(other, tmp_path / "run", resume=True)) == (
         f"--output {tmp_path}/run: its run has text.sequence_length=16, the config 9; resume with --config {tmp_path}/run/{CONFIG}"
     )
+
+
+def test_a_run_does_not_go_on_with_other_texts(config: Config, data: PreparedData, stopped: Path, tmp_path: Path) -> None:
+    """As many of the same lengths, with the same words: a text that is another one, and a text that has another label."""
+    swapped, relabelled = data.train.tokens[:].copy(), data.train.labels.copy()
+    swapped[:2], relabelled[0] = swapped[1::-1], 1 - relabelled[0]
+    assert swapped[0] != swapped[1]
+    output = shutil.copytree(stopped, tmp_path / "run")
+    for other in (dataclasses.replace(data.train, tokens=swapped), dataclasses.replace(data.train, labels=relabelled)):
+        assert error_of(lambda: train(config, output, data=dataclasses.replace(data, train=other), resume=True)) == (  # noqa: B023
+            f"--output {output}: its data files hold other texts or labels than when its training began; "
+            "put those back, or train anew in another folder"
+        )
+    train(config, output, data=data, resume=True)
 
 
 def test_a_folder_is_held_before_the_data_is_read_and_until_the_end(config: Config, data: PreparedData, tmp_path: Path) -> None:
