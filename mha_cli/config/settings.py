@@ -315,7 +315,7 @@ class TrainingConfig(Settings):
     )
     trainable_blocks: Literal["auto", "all"] | Annotated[int, Field(ge=0, le=100)] = Field(
         "auto",
-        description="Blocks of a pretrained encoder that learn: all, the last ones, 0 for a frozen encoder, or auto by the time it takes.",
+        description="Blocks of a pretrained encoder that learn: all, the last ones, 0 for a frozen encoder, or auto by the work it is.",
     )
     class_weights: Literal["none", "balanced"] = Field("none", description="Loss weights: none, or texts / (classes * texts of the class).")
     threshold_average: Literal["macro", "micro"] = Field(

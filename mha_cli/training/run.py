@@ -80,7 +80,7 @@ def _train(config: Config, output: RunDirectory, callbacks: Callbacks, data: Pre
     is_chief = distribution.task.is_chief
     if is_chief:
         refuse_other_texts(output, texts_digest(data))
-    config = decide_trainable_blocks(config, data, output, callbacks)
+    config = decide_trainable_blocks(config, data, callbacks)
     distribution.refuse_difference("texts or settings", lambda: fingerprint(config, data))
     refuse_what_does_not_fit(config, data, distribution.task.num_workers)
     if is_chief:

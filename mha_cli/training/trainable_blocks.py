@@ -1,38 +1,44 @@
-"""The choice between fine-tuning a pretrained encoder and keeping it frozen, by the time that each takes on this machine."""
+"""The choice between fine-tuning a pretrained encoder and keeping it frozen, by the work that fine-tuning is; and the time of both."""
 
+import math
 from time import perf_counter
 
 import numpy as np
 
-from mha_cli.checkpoint.runs import CONFIG, RunDirectory
-from mha_cli.config.loading import load_config
-from mha_cli.config.parameters import encoder_shape
+from mha_cli.config.parameters import encoder_shape, parameter_table
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData
 from mha_cli.model.classifier import build_classifier
 from mha_cli.model.outputs import compile_forward
 from mha_cli.system.callbacks import Callbacks
+from mha_cli.training.precision import choose_precision, computing_in
 
-MOST_SECONDS = 1_800  # time that fine-tuning may take before a frozen encoder is taken
-SAMPLE_TEXTS = 128  # texts of the measurement
-STEP_COST = 2.7  # time of a training step, in forward passes
+MOST_WORK = 3e13  # multiply-adds of the forward passes up to which all blocks learn: about half an hour on two cores with AVX-512
+SAMPLE_TEXTS = 64  # texts of the measurement
+PASSES = 4  # over each part of them; the least time counts, since other programs may disturb the others
+STEP_COST = 3.3  # time of a training step, in forward passes of the same precision
 
 
-def decide_trainable_blocks(config: Config, data: PreparedData, output: RunDirectory, callbacks: Callbacks) -> Config:
-    """The config with ``training.trainable_blocks`` decided where it is ``auto``: all blocks, or none if that takes too long.
+def decide_trainable_blocks(config: Config, data: PreparedData, callbacks: Callbacks) -> Config:
+    """The config with ``training.trainable_blocks`` decided where it is ``auto``: all blocks, or none if that is too much work.
 
-    A run that goes on has decided already.
+    The texts and the encoder decide, so that the same command gives the same model everywhere; the measured time is only told.
     """
     if data.pretrained is None or config.training.trainable_blocks != "auto":
         return config
-    chosen: int | str = load_config(output / CONFIG).training.trainable_blocks
-    if chosen == "auto":
-        frozen = seconds_of_forward(config, data)
-        finetuned = STEP_COST * config.training.epochs * frozen * (1 + config.training.refit_encoder)
-        chosen, other = ("all", 0) if finetuned <= MOST_SECONDS else (0, "all")
-        times = f"about {in_words(finetuned)} fine-tuned, {in_words(frozen)} frozen"
-        callbacks.note(f"{times}: training.trainable_blocks={chosen} (set {other} for the other)")
+    passes = config.training.epochs * (1 + config.training.refit_encoder)
+    chosen, other = ("all", 0) if passes * multiply_adds(config, data) <= MOST_WORK else (0, "all")
+    frozen = seconds_of_forward(config, data)
+    times = f"about {in_words((1 + STEP_COST * passes) * frozen)} fine-tuned, {in_words(frozen)} frozen"
+    callbacks.note(f"{times}; training.trainable_blocks={chosen} by the texts and the encoder's size (set {other} for the other)")
     return config.changed(training={"trainable_blocks": chosen})
+
+
+def multiply_adds(config: Config, data: PreparedData) -> int:
+    """The work of one forward pass over the texts to learn from: each of their pieces by each weight of the encoder's blocks."""
+    table = parameter_table(config, len(data.vocabulary), len(data.class_names))
+    weights = sum(math.prod(parameter.shape) for parameter in table if parameter.path.startswith("encoder_"))
+    return weights * int(data.train.for_encoder.lengths.sum())
 
 
 def seconds_of_forward(config: Config, data: PreparedData) -> float:
@@ -40,14 +46,17 @@ def seconds_of_forward(config: Config, data: PreparedData) -> float:
     texts = data.train.for_encoder
     rows = np.argsort(texts.lengths)[np.linspace(0, len(texts) - 1, min(SAMPLE_TEXTS, len(texts))).astype(int)]
     model = build_classifier(config, len(data.vocabulary), len(data.class_names), with_linear=False)
-    forward, seconds = compile_forward(model, encoder_shape(config)), 0.0
-    parts = np.array_split(rows, 4)  # of similar lengths, as batches are
-    for _ in range(2):  # tracing, then the measurement
-        started = perf_counter()
-        for part in parts:
-            forward(texts.padded(part))
-        seconds = perf_counter() - started
-    return seconds * len(texts) / len(rows)
+    forward, seconds, pieces = compile_forward(model, encoder_shape(config)), 0.0, 0
+    with computing_in(model, choose_precision(config)):
+        forward(texts.padded(rows[:1]))  # compiles it
+    for part in np.array_split(rows, 4):  # of similar lengths, as batches are
+        tokens, times = texts.padded(part), list[float]()
+        for _ in range(PASSES):
+            started = perf_counter()
+            forward(tokens)
+            times.append(perf_counter() - started)
+        seconds, pieces = seconds + min(times), pieces + tokens.size
+    return seconds * float(texts.lengths.sum()) / pieces  # with little padding, as in training
 
 
 def in_words(seconds: float) -> str:

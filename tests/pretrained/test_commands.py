@@ -20,6 +20,7 @@ from mha_cli.runtime.classifier import forward_of
 from mha_cli.runtime.inspection import explain, view_attention
 from mha_cli.text.pieces import PieceTokenizer
 from mha_cli.training.frozen import FrozenEncoder
+from mha_cli.training import trainable_blocks
 from mha_cli.training.run import run_epoch
 from mha_cli.training.trainer import Trainer
 from tests.cli.command import Mha, Result, refusal, run_here, set_all, step_by_step
@@ -164,12 +165,15 @@ def test_a_run_teaches_a_small_model(mha: Mha, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("untraced")
-def test_the_time_decides_whether_the_encoder_is_trained(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_work_decides_whether_the_encoder_is_trained_and_no_clock(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cwd = shutil.copytree(trained, tmp_path / "copy")
-    for most_seconds, blocks in ((1e9, "all"), (0, 0)):
-        monkeypatch.setattr("mha_cli.training.trainable_blocks.MOST_SECONDS", most_seconds)
+    monkeypatch.setattr("mha_cli.training.trainable_blocks.perf_counter", iter(range(0, 10**9, 10**5)).__next__)  # a busy machine
+    for most_work, blocks in ((trainable_blocks.MOST_WORK, "all"), (0, 0)):
+        monkeypatch.setattr("mha_cli.training.trainable_blocks.MOST_WORK", most_work)
         result = run_here(*TRAIN, "--set", "training.epochs=1", "--output", str(blocks), cwd=cwd)
-        assert re.search(rf"about .+ fine-tuned, .+ frozen: training.trainable_blocks={blocks} ", result.stderr)
+        assert re.search(rf"about .+,... minutes fine-tuned, .+ frozen; training.trainable_blocks={blocks} by ", result.stderr)
         assert load_config(cwd / str(blocks) / "config.yaml").training.trainable_blocks == blocks
 
 
