@@ -7,7 +7,7 @@ from typing import Annotated
 
 from typer import Option
 
-from mha_cli.checkpoint.runs import CONFIG, RunDirectory, has_state, new_run_directory, run_directory
+from mha_cli.checkpoint.runs import CONFIG, RUNS, RunDirectory, has_state, new_run_directory, run_directory
 from mha_cli.cli import options, render
 from mha_cli.cli.console import print_json
 from mha_cli.cli.inputs import given_config
@@ -41,6 +41,9 @@ def train(
         from mha_cli.data.training_on import config_to_train_on  # NumPy: keep `mha --help` fast
 
         settings, name = config_to_train_on(base, overrides or []), base.resolve().name
+        first, _, number = name.rpartition("-")
+        if number.isdecimal() and (RUNS / first).exists():  # after few-2 comes few-3
+            name = first
     elif config:
         settings, name = given_config(config, overrides)
     else:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.checkpoint.runs import CHECKPOINT, CONFIG
+from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
+from mha_cli.checkpoint.runs import CHECKPOINT, CONFIG, METRICS, is_own
 from mha_cli.config.loading import config_from_dict, config_to_dict, load_config
 from mha_cli.config.settings import Config, FilesData
 from mha_cli.data.batches import Rows
@@ -26,15 +26,21 @@ def config_to_train_on(run: Path, overrides: Sequence[str]) -> Config:
     """The config of a training on: the run's, with the texts of ``data.train`` after its own, if these are still there."""
     if not (run / CONFIG).is_file() or not (run / CHECKPOINT).is_file():
         raise MhaError(f"--from {shown_path(run)}: no run with {CONFIG} and {CHECKPOINT}", "give a folder that mha train has written")
+    trained = read_checkpoint(run / CHECKPOINT).config
+    if not is_own(run / CHECKPOINT, trained):
+        fault = f"--from {shown_path(run)}: its {CONFIG} and its checkpoint do not name the same data, so none of it is read"
+        raise MhaError(fault, f"put the {CONFIG} of its training back")
     own, config = load_config(run / CONFIG), load_config(run / CONFIG, overrides)
     value = with_open_settings(config, overrides)
     value["training"]["base"] = str(run)
-    if isinstance(config.data, FilesData) and isinstance(own.data, FilesData) and config.data.train != own.data.train:
-        more: list[str] = []
-        if all(map(_is_there, own.data.train_paths + own.data.more)):
-            value["data"]["train"], more = own.data.train, own.data.more + config.data.train_paths
-        value["data"]["more"] = more
-        if own.is_multi_label and not config.data.label_separator:  # a table may come after lists
+    if isinstance(config.data, FilesData) and isinstance(own.data, FilesData):
+        first = own.data.train_paths + own.data.more
+        added = [path for path in config.data.train_paths + config.data.more if path not in first]
+        if all(map(_is_there, first)):
+            value["data"] |= {"train": own.data.train, "more": own.data.more + added}
+        elif added:
+            value["data"] |= {"train": added, "more": []}
+        if added and own.is_multi_label and not config.data.label_separator:  # a table may come after lists
             value["data"]["label_separator"] = own.cell_separator
     return config_from_dict(value, f"--from {shown_path(run)}")
 
@@ -54,8 +60,12 @@ def stages_of(base: Checkpoint | None, config: Config) -> int:
         return 0
     data, own = config.data, base.config.data
     if isinstance(data, FilesData) and isinstance(own, FilesData):
-        again = data.train == own.train and data.more[: len(own.more)] == own.more
-        return 1 + len(own.more) if again else 0
+        if data.train == own.train and data.more[: len(own.more)] == own.more:
+            return 1 + len(own.more)
+        if again := [path for path in data.train_paths + data.more if path in own.train_paths + own.more]:
+            fault = f"training.base: it was trained on {shown_path(again[0])}, which the data does not name in the same order"
+            raise MhaError(fault, "take the command with --from, so that held-out texts stay held out")
+        return 0
     return int(data == own and data.source != "memory")
 
 
@@ -67,14 +77,17 @@ def facts_beside(base: Checkpoint, corpus: Corpus, num_stages: int) -> Facts:
 
 def in_words_beside(base: Checkpoint, corpus: Corpus, num_stages: int, validation: Rows) -> Iterator[str]:
     """Which classes and labels are new, and whether the base may forget."""
-    name = shown_path(base.name) if base.name else "the base"
+    name, path, own = shown_path(base.name) if base.name else "the base", Path(base.name), base.config.data
+    if path.name == CHECKPOINT and path.with_name(CONFIG).is_file() and not path.with_name(METRICS).is_file():
+        yield f"{name}: its training is not finished; its best epoch so far is the base"
     if further := corpus.class_names[len(base.class_names) :]:
         yield f"{name}: {plural(len(further), 'class')} more: {', '.join(map(printable, further[:5]))}"
     if gone := [printable(name) for name, size in corpus.sizes.items() if not size]:
         yield f"{name}: classes without texts now, which stay: {listed(gone, NAMED_CLASSES)}; figures leave out what no text has or gets"
-    if not num_stages:
-        own = base.config.data
-        at = f" ({shown_path(listed(own.train_paths, 1))})" if isinstance(own, FilesData) else ""
+    at = f" ({shown_path(listed([*own.train_paths, *own.more], 3))})" if isinstance(own, FilesData) else ""
+    if num_stages:
+        yield f"{name}: the texts that it was trained on{at} are read again"
+    else:
         yield f"{name}: the texts that it was trained on{at} are not read again, so it may forget them, and classes without new texts most"
     num_texts = int((corpus.stages < num_stages).sum())
     before = base.metrics.get("labelled_texts", num_texts)

@@ -10,11 +10,13 @@ import pytest
 import mha_cli
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.config.loading import load_config
+from mha_cli.config.settings import FilesData
 from mha_cli.data.preparation import prepare
 from mha_cli.data.training_on import config_to_train_on
 from mha_cli.errors import MhaError
 from mha_cli.system.callbacks import Callbacks
 from tests.cli.command import TRACED_SOON, Result, Run, refusal, run_here, set_all
+from tests.errors import error_of
 from tests.tables import write_table
 from tests.training.interruptions import assert_same_run, interrupt, train
 
@@ -59,6 +61,8 @@ def test_more_texts_and_a_new_class_come_after_the_old_ones(trained: Run, tmp_pa
     assert after.vocabulary.tokens[: len(before.vocabulary)] == before.vocabulary.tokens
     assert {"music", "dessert"} <= {*after.vocabulary.tokens} - {*before.vocabulary.tokens}
     assert f"{RUN}/checkpoint.keras: 1 class more: noise" in result.stderr
+    assert f"{RUN}/checkpoint.keras: the texts that it was trained on (visits.csv) are read again" in result.stderr
+    assert "is not finished" not in result.stderr
     assert result.json["metrics"]["accuracy_of_base"] == before.metrics["validation_accuracy"]
     assert result.json["metrics"]["accuracy_on_its_held_out_texts"] > 0.9
     assert answers(run, rows(f"{' '.join(before.class_names)} noise", 90, seed=2)) > 0.9
@@ -110,6 +114,45 @@ def test_texts_that_were_added_to_a_file_of_the_base(trained: Run, tmp_path: Pat
         prepare(config_to_train_on(Path(RUN), []), Callbacks(note=said.append))
     others = "its files have 250 texts now and had 240, so other texts are held out than before"
     assert [line.partition(": ")[2].partition(", and")[0] for line in said if "held out" in line] == [others]
+
+
+def test_every_further_file_comes_after_those_of_the_base(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(trained.cwd)
+    for given, more in (
+        (["data.more=[a.csv]"], ["a.csv"]),
+        (["data.train=a.csv", "data.more=[b.csv]"], ["a.csv", "b.csv"]),
+        (["data.train=[visits.csv,a.csv]"], ["a.csv"]),
+        ([], []),
+    ):
+        data = config_to_train_on(Path(RUN), given).data
+        assert isinstance(data, FilesData)
+        assert (data.train, data.more) == ("visits.csv", more)
+    other = load_config(Path(RUN) / "config.yaml", [f"training.base={RUN}", "data.train=[a.csv,visits.csv]"])
+    assert error_of(prepare, other) == (
+        "training.base: it was trained on visits.csv, which the data does not name in the same order; "
+        "take the command with --from, so that held-out texts stay held out"
+    )
+
+
+def test_a_config_that_names_other_data_than_the_checkpoint_is_not_followed(trained: Run, tmp_path: Path) -> None:
+    run = shutil.copytree(trained.cwd / RUN, tmp_path / "run")
+    config = (run / "config.yaml").read_text()
+    (run / "config.yaml").write_text(config.replace("train: visits.csv", "train: private.csv"))
+    shown = refusal(run_here("train", "--from", run, "--output", tmp_path / "on", cwd=trained.cwd))
+    fault = "its config.yaml and its checkpoint do not name the same data, so none of it is read"
+    assert shown == f"--from {run}: {fault}; put the config.yaml of its training back"
+
+
+def test_an_unfinished_base_is_named_and_numbers_go_on(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(trained.cwd / "visits.csv", tmp_path)
+    for name in ("visits", "visits-2", "covid-19"):
+        shutil.copytree(trained.cwd / RUN, tmp_path / "runs" / name)
+    (tmp_path / "runs/visits-2/metrics.json").unlink()
+    for name, after in (("visits-2", "visits-3"), ("covid-19", "covid-19-2")):
+        result = run_here("train", "--from", f"runs/{name}", "--set", "training.epochs=1", "--json", cwd=tmp_path).well()
+        assert result.json["checkpoint"] == f"runs/{after}/checkpoint.keras"
+        said = f"runs/{name}/checkpoint.keras: its training is not finished; its best epoch so far is the base"
+        assert (said in result.stderr) == (name == "visits-2")
 
 
 def test_other_shapes_and_other_held_out_texts_are_refused(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

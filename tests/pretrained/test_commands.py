@@ -19,8 +19,8 @@ from mha_cli.pages.inspection import live_page
 from mha_cli.runtime.classifier import forward_of
 from mha_cli.runtime.inspection import explain, view_attention
 from mha_cli.text.pieces import PieceTokenizer
-from mha_cli.training.frozen import FrozenEncoder
 from mha_cli.training import trainable_blocks
+from mha_cli.training.frozen import FrozenEncoder
 from mha_cli.training.run import run_epoch
 from mha_cli.training.trainer import Trainer
 from tests.cli.command import Mha, Result, refusal, run_here, set_all, step_by_step
