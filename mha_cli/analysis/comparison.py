@@ -61,25 +61,33 @@ class Comparison:
 
 
 def compare_models(models: Sequence[tuple[str, Checkpoint, LabelledTexts]], seed: int = 0, callbacks: Callbacks = SILENT) -> Comparison:
-    """Score two models or more on the same texts, and compare each with the first; the order of their classes may differ."""
+    """Score two models or more on the same texts, and compare each with the first, on the classes that all of them have.
+
+    An answer of another class is wrong. The order of the classes may differ.
+    """
     first_name, first, labelled = models[0]
     several, labels, answers, scores = first.config.is_multi_label, labelled.texts.labels, list[Labels](), []
+    num_texts = len(labels)
+    of_all = [name for name in first.class_names if all(name in one.class_names for _, one, _ in models)]
     for name, checkpoint, given in models:
         if checkpoint.config.is_multi_label != several:
             raise MhaError(f"{name}: one of it and {first_name} gives several labels per text", "compare models of one kind")
-        order = [checkpoint.class_names.index(class_name) for class_name in first.class_names]
-        own = given.texts.labels
-        if not np.array_equal(own[:, order] if several else np.argsort(order)[own], labels):
+        order = [checkpoint.class_names.index(class_name) for class_name in of_all]
+        order += [] if several else sorted({*range(len(checkpoint.class_names))} - {*order})
+        own = given.texts.labels[:, order] if several else np.argsort(order)[given.texts.labels]
+        labels = labels if answers else own
+        if not np.array_equal(own, labels):
             raise MhaError(f"{name}: has read other texts than {first_name}", "compare on texts that nothing changes meanwhile")
         callbacks.log(f"scoring {name}")
-        probabilities = Scorer(checkpoint)(given.texts, lambda done: callbacks.on_texts(done, len(labels)))[:, order]
+        probabilities = Scorer(checkpoint)(given.texts, lambda done: callbacks.on_texts(done, num_texts))[:, order]
         thresholds = checkpoint.label_thresholds[order]
         loss, accuracy = mean_loss_and_accuracy(probabilities, labels, thresholds)
-        answers.append(answers_among(probabilities, several, thresholds))
-        macro_f1 = float(np.nanmean(f1_scores(*class_counts(labels, answers[-1], len(order)))))
-        scores.append(ModelScore(name, accuracy, wilson_interval(round(accuracy * len(labels)), len(labels)), macro_f1, loss))
+        answer = answers_among(probabilities, several, thresholds)
+        answers.append(answer if several else np.minimum(answer, len(of_all)))
+        macro_f1 = float(np.nanmean(f1_scores(*class_counts(labels, answers[-1], len(of_all) + 1))))
+        scores.append(ModelScore(name, accuracy, wilson_interval(round(accuracy * num_texts), num_texts), macro_f1, loss))
     callbacks.log("drawing texts anew")
-    return Comparison(labelled.data, labelled.split, len(labels), scores, differences(scores, labels, answers, seed))
+    return Comparison(labelled.data, labelled.split, num_texts, scores, differences(scores, labels, answers, seed))
 
 
 def differences(scores: Sequence[ModelScore], labels: Labels, answers: Sequence[Labels], seed: int = 0) -> list[Difference]:

@@ -22,6 +22,8 @@ from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.settings import FilesData
 from mha_cli.data.scored_texts import same_texts
 from mha_cli.errors import MhaError
+from mha_cli.runtime.classifier import Classifier
+from mha_cli.system.callbacks import Callbacks
 from mha_cli.text.vocabulary import Vocabulary
 from tests.checkpoints import WORDS, small_checkpoint
 
@@ -147,6 +149,28 @@ def test_models_that_read_alike_share_the_texts(texts: FilesData) -> None:
     read = same_texts([first, small_checkpoint(CLASSES, seed=1), other_words, first, reordered(first, [2, 0, 1])], texts)
     assert [labelled is read[0] for labelled in read] == [True, True, False, True, False]
     assert not np.array_equal(read[2].texts.tokens[:], read[0].texts.tokens[:])
+
+
+@pytest.mark.parametrize("task", ["single-label", "multi-label"])
+def test_models_are_compared_on_the_classes_that_all_of_them_have(task: str, texts: FilesData, tmp_path: Path) -> None:
+    with (tmp_path / "texts.csv").open("a") as file:
+        file.write("\nsuperb film,new\ndreadful film,new")
+    models = [small_checkpoint(names, seed=1) for names in (CLASSES, ("new", *CLASSES))]
+    few, more = (replace(one, config=one.config.model_copy(update={"task": task})) for one in models)
+    notes = list[str]()
+    read = same_texts([few, more], texts, callbacks=Callbacks(note=notes.append))
+    several, of_all = task == "multi-label", 63 if task == "multi-label" else 61
+    left_out = "0 texts" if several else "2 texts"
+    assert notes[-1] == f"{tmp_path}/texts.csv: classes that not all models have do not count: new; {left_out} of these left out"
+    result = compare_models([("few", few, read[0]), ("more", more, read[1])])
+    rows = [line.rsplit(",", 1) for line in (tmp_path / "texts.csv").read_text().splitlines()[1:]][:of_all]
+    for score, model in zip(result.models, (few, more), strict=True):
+        found = Classifier(model).predict([text.strip('"') for text, _ in rows])
+        answers = [{*one.labels} - {"new"} if several else {one.label} for one in found]
+        right = [answer == {label} - ({"new"} if several else set()) for answer, (_, label) in zip(answers, rows, strict=True)]
+        assert score.accuracy == pytest.approx(np.mean(right))
+    assert result.num_texts == of_all
+    assert several or any(answer == {"new"} for answer in answers)  # which is wrong
 
 
 def test_other_texts_are_refused(texts: FilesData, tmp_path: Path) -> None:
