@@ -13,6 +13,7 @@ from mha_cli.cli.completion import join_words
 from mha_cli.cli.missing import missing_package
 from mha_cli.cli.terminal import forget_odd_sizes, prepare_streams
 from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError, printable, reason_of
+from mha_cli.system import tensorflow_setup
 from mha_cli.system.memory import out_of_memory
 from mha_cli.version import __version__
 
@@ -42,6 +43,7 @@ def options(
 
 def main() -> None:
     """Run the command line; every error is one line on stderr, unless MHA_DEBUG=1 asks for the traceback."""
+    tensorflow_setup.in_command = True
     prepare_streams()
     forget_odd_sizes()
     try:

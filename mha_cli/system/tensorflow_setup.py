@@ -7,6 +7,8 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+in_command = False  # True in a command, whose objects may stay until it ends; a Python program's may become garbage
+
 
 def import_tensorflow() -> None:
     """Import TensorFlow and Keras on top of it, without their start-up chatter on stderr and with Keras's own settings.
@@ -24,7 +26,8 @@ def import_tensorflow() -> None:
         finally:
             del os.environ["KERAS_HOME"]
             os.environ.update({} if home is None else {"KERAS_HOME": home})
-            gc.freeze()
+            if in_command:
+                gc.freeze()
             if collects:
                 gc.enable()
         import tensorflow as tf

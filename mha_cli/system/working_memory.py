@@ -91,7 +91,8 @@ class MemoryEstimate:
         scores = texts * heads * length**2
         chosen = model.attention_implementation in ("auto", "per_head") and not additive  # a checkpoint's per_head is computed as auto
         if model.attention_implementation == "blockwise" or (chosen and scores > MOST_SCORES_AT_ONCE):
-            scores = texts * heads * length * min(length, QUERIES_OF_A_BLOCK)
+            in_parts = texts * heads * length * min(length, QUERIES_OF_A_BLOCK)
+            scores = max(in_parts, MOST_SCORES_AT_ONCE) if chosen else in_parts  # as much as for shorter texts, computed at once
         return ARRAYS_OF_SCORES * FLOAT * scores * (model.head_key_dim if additive else 1)
 
 

@@ -97,7 +97,10 @@ def test_the_refusal_that_the_page_shows() -> None:
 def test_tensorflow_computes_attention_as_its_form_says(implementation: str, grows: int) -> None:
     model = small_checkpoint(attention_implementation=implementation).config.model
     memory_estimate = MemoryEstimate(model, 2)
-    assert memory_estimate.num_bytes(1, 40_000) == pytest.approx(grows * memory_estimate.num_bytes(1, 20_000), rel=0.1)
+    assert memory_estimate.num_bytes(1, 800_000) == pytest.approx(grows * memory_estimate.num_bytes(1, 400_000), rel=0.1)
+    sizes = [memory_estimate.num_bytes(texts, length) for texts in (1, 7) for length in range(500, 20_000, 500)]
+    assert sizes == sorted(sizes[:39]) + sorted(sizes[39:])
+    assert all(one <= more for one, more in zip(sizes, sizes[39:], strict=False))
 
 
 def test_attention_that_would_fill_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
