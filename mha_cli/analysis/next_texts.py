@@ -28,12 +28,15 @@ class NextTexts:
 
     def __init__(self, classifier: Classifier, number: int, known: Container[int]) -> None:
         self._checkpoint, self._tokenize, self._number, self._known = classifier.checkpoint, classifier.encoder.tokenize, number, known
+        self.num_words = self.num_unknown = 0  # of all texts; see ``Prediction``
         self._candidates: dict[int, tuple[float, Record]] = {}  # margin and record of each, by ``same_text``
 
     def add(self, answers: Iterable[Answer]) -> None:
         """Take further answers. Texts without a word, known ones and repeated ones are left out."""
         for record, prediction in answers:
             key = same_text(record.text)
+            self.num_words += prediction.num_words
+            self.num_unknown += prediction.num_unknown
             if not (prediction.empty or key in self._known):
                 probabilities_C = np.fromiter(prediction.probabilities.values(), np.float32)
                 thresholds_C = None if prediction.labels is None else self._checkpoint.label_thresholds

@@ -49,6 +49,7 @@ def write_next_texts(
     from mha_cli.runtime.classifier import Classifier
     from mha_cli.runtime.engine import Engine
     from mha_cli.runtime.stream import Answering, usual_workers
+    from mha_cli.text.vocabulary import warning_of_unknown
 
     model, path = load_checkpoint(checkpoint)
     data, known = model.config.data, set[int]()
@@ -98,4 +99,5 @@ def write_next_texts(
     told = f"{plural(len(rows), 'text')}, the most useful first; write the labels into the column {printable(label)}"
     if model.config.is_multi_label:
         told += f", '{printable(model.config.cell_separator)}' between them; an empty cell means no label"
-    print(*shown_warnings(warnings), told, sep="\n", file=sys.stderr)
+    unknown = warning_of_unknown(next_texts.num_unknown, next_texts.num_words)
+    print(*shown_warnings(warnings), *filter(None, [unknown]), told, sep="\n", file=sys.stderr)

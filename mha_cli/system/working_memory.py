@@ -5,6 +5,7 @@ One budget holds for NumPy, which computes in blocks what grows fastest, and for
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import isqrt
 from typing import Self
 
 from mha_cli.config.settings import SUBWORD_LENGTHS, LinearConfig, ModelConfig
@@ -50,6 +51,10 @@ class MemoryEstimate:
 
     def num_bytes(self, texts: int, length: int) -> int:
         """An upper bound of the memory for so many texts together, of which the longest has so many tokens."""
+        at_once = isqrt(MOST_SCORES_AT_ONCE // (texts * max(self.model.heads)))  # longest text that ``auto`` does not compute in blocks
+        return max(self._num_bytes(texts, length), self._num_bytes(texts, min(length, at_once)))  # a shorter text may take more
+
+    def _num_bytes(self, texts: int, length: int) -> int:
         model, tokens, heads = self.model, texts * length, max(self.model.heads)
         sinusoid = 6 * FLOAT * length * model.embed_dim if model.positions == "sinusoidal" else 0
         projections = FLOAT * tokens * heads * (11 * model.head_key_dim + 3)  # queries, keys, values and what a head mixes
@@ -91,8 +96,7 @@ class MemoryEstimate:
         scores = texts * heads * length**2
         chosen = model.attention_implementation in ("auto", "per_head") and not additive  # a checkpoint's per_head is computed as auto
         if model.attention_implementation == "blockwise" or (chosen and scores > MOST_SCORES_AT_ONCE):
-            in_parts = texts * heads * length * min(length, QUERIES_OF_A_BLOCK)
-            scores = max(in_parts, MOST_SCORES_AT_ONCE) if chosen else in_parts  # as much as for shorter texts, computed at once
+            scores = texts * heads * length * min(length, QUERIES_OF_A_BLOCK)
         return ARRAYS_OF_SCORES * FLOAT * scores * (model.head_key_dim if additive else 1)
 
 

@@ -53,6 +53,12 @@ def test_the_most_uncertain_new_texts_come_with_their_columns(tmp_path: Path, ru
     assert mha_cli.next_texts(model, KNOWN, 2, known=KNOWN[1:]) == [0]
 
 
+def test_texts_of_unknown_words_are_told(tmp_path: Path, run: Path, mha: Mha) -> None:
+    (tmp_path / "new.txt").write_text("\n".join(f"ein Film Nummer {row} superb" for row in range(30)))
+    told = "60% of the words are not in the model's vocabulary: was it trained on such texts, in this language?\n1 text, the most useful"
+    assert mha("data", "new.txt", "--next", "1", "-c", "run").stderr.startswith(told)
+
+
 def test_other_formats(tmp_path: Path, run: Path, mha: Mha) -> None:
     """A text alone gets the name of the column in training; a label that is there already is emptied."""
     lines = [json.dumps({"id": 1, "what": "a film", "verdict": "bad", "more": {"a": None}}), json.dumps({"what": "it's dreadful"})]
