@@ -12,9 +12,10 @@ import numpy as np
 from mha_cli.arrays import Array, Bools, Float64s, Int64s
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.intervals import bootstrap, interval, sign_test, wilson_interval
+from mha_cli.data.labels import NAMED_CLASSES
 from mha_cli.data.scored_texts import LabelledTexts
 from mha_cli.data.targets import Labels, are_several
-from mha_cli.errors import MhaError
+from mha_cli.errors import MhaError, listed, plural, printable
 from mha_cli.runtime.metrics import answers_among, class_counts, equal, f1_scores, mean_loss_and_accuracy
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.system.callbacks import SILENT, Callbacks
@@ -61,33 +62,36 @@ class Comparison:
 
 
 def compare_models(models: Sequence[tuple[str, Checkpoint, LabelledTexts]], seed: int = 0, callbacks: Callbacks = SILENT) -> Comparison:
-    """Score two models or more on the same texts, and compare each with the first, on the classes that all of them have.
-
-    An answer of another class is wrong. The order of the classes may differ.
-    """
+    """Compare models with the first one, on texts from ``same_texts`` of the classes that all models have; other answers are wrong."""
     first_name, first, labelled = models[0]
-    several, labels, answers, scores = first.config.is_multi_label, labelled.texts.labels, list[Labels](), []
-    num_texts = len(labels)
+    several, labels, num_read = first.config.is_multi_label, labelled.texts.labels, len(labelled.texts)
+    answers, scores, rows = list[Labels](), [], np.arange(num_read)
+    every = sorted({name for _, one, _ in models for name in one.class_names})
     of_all = [name for name in first.class_names if all(name in one.class_names for _, one, _ in models)]
+    others = [name for name in every if name not in of_all]
     for name, checkpoint, given in models:
         if checkpoint.config.is_multi_label != several:
             raise MhaError(f"{name}: one of it and {first_name} gives several labels per text", "compare models of one kind")
-        order = [checkpoint.class_names.index(class_name) for class_name in of_all]
-        order += [] if several else sorted({*range(len(checkpoint.class_names))} - {*order})
-        own = given.texts.labels[:, order] if several else np.argsort(order)[given.texts.labels]
-        labels = labels if answers else own
-        if not np.array_equal(own, labels):
+        own = checkpoint.class_names
+        ids = np.array([[*of_all, *others].index(one) for one in (*own, *(one for one in every if one not in own))])
+        found = given.texts.labels[:, ids.argsort()[: len(of_all)]] if several else ids[given.texts.labels]
+        if answers and not np.array_equal(found, labels):
             raise MhaError(f"{name}: has read other texts than {first_name}", "compare on texts that nothing changes meanwhile")
+        labels, rows = found, rows if several else np.flatnonzero(found < len(of_all))
         callbacks.log(f"scoring {name}")
-        probabilities = Scorer(checkpoint)(given.texts, lambda done: callbacks.on_texts(done, num_texts))[:, order]
-        thresholds = checkpoint.label_thresholds[order]
-        loss, accuracy = mean_loss_and_accuracy(probabilities, labels, thresholds)
-        answer = answers_among(probabilities, several, thresholds)
-        answers.append(answer if several else np.minimum(answer, len(of_all)))
-        macro_f1 = float(np.nanmean(f1_scores(*class_counts(labels, answers[-1], len(of_all) + 1))))
-        scores.append(ModelScore(name, accuracy, wilson_interval(round(accuracy * num_texts), num_texts), macro_f1, loss))
+        probabilities = np.zeros((num_read, len(every)), np.float32)
+        probabilities[:, ids[: len(own)]] = Scorer(checkpoint)(given.texts, lambda done: callbacks.on_texts(done, num_read))
+        probabilities = probabilities[rows, : len(of_all) if several else None]
+        thresholds = np.array([checkpoint.thresholds.get(one, 0.5) for one in of_all], np.float32)
+        loss, accuracy = mean_loss_and_accuracy(probabilities, labels[rows], thresholds)
+        answers.append(answers_among(probabilities, several, thresholds))
+        macro_f1 = float(np.nanmean(f1_scores(*class_counts(labels[rows], answers[-1], len(every)))))
+        scores.append(ModelScore(name, accuracy, wilson_interval(round(accuracy * len(rows)), len(rows)), macro_f1, loss))
+    if others:
+        names, left_out = listed([*map(printable, others)], NAMED_CLASSES), plural(num_read - len(rows), "text")
+        callbacks.note(f"{labelled.data}: classes that not all models have do not count: {names}; {left_out} of these left out")
     callbacks.log("drawing texts anew")
-    return Comparison(labelled.data, labelled.split, num_texts, scores, differences(scores, labels, answers, seed))
+    return Comparison(labelled.data, labelled.split, len(rows), scores, differences(scores, labels[rows], answers, seed))
 
 
 def differences(scores: Sequence[ModelScore], labels: Labels, answers: Sequence[Labels], seed: int = 0) -> list[Difference]:

@@ -144,11 +144,8 @@ def refuse_other_texts(output: Path, digest: bytes) -> None:
     """Refuse to resume on texts with another digest than those of the start; a new run keeps the digest."""
     path = output / TEXTS
     path.parent.mkdir(exist_ok=True)
-    if path.exists():
-        if path.read_bytes() != digest:
-            fault = "its data files hold other texts or labels than when its training began"
-            raise MhaError(f"--output {shown_path(output)}: {fault}", "put those back, or train anew in another folder")
-        return
+    if path.exists() and path.read_bytes() != digest:
+        raise MhaError(f"--output {shown_path(output)}: it began with other texts or labels", "put those back, or choose another folder")
     with atomic_write(path) as file:
         file.write(digest)
 

@@ -42,8 +42,7 @@ def train(
 
         settings, name = config_to_train_on(base, overrides or []), base.resolve().name
         first, _, number = name.rpartition("-")
-        if number.isdecimal() and (RUNS / first).exists():  # after few-2 comes few-3
-            name = first
+        name = first if number.isdecimal() and (RUNS / first).exists() else name  # after few-2 comes few-3
     elif config:
         settings, name = given_config(config, overrides)
     else:

@@ -385,29 +385,20 @@ class Corpus:
 
 
 def of_known_classes(
-    texts: Iterable[LabelledText],
-    class_names: Collection[str],
-    is_multi_label: bool,
-    separator: str | None = None,
-    left_out: Collection[str] = (),
+    texts: Iterable[LabelledText], class_names: Collection[str], is_multi_label: bool, separator: str | None = None
 ) -> Iterator[LabelledText]:
-    """The same texts with the class names of a model; each with a list of them if the model gives several, which a ``separator`` split.
-
-    Labels that are ``left_out`` do not count, and a text with no other class is left out.
-    """
-    names = (*class_names, *left_out)
-    known = {name_of(name): name for name in names} | {name: name for name in names}
+    """The same texts with the class names of a model; each with a list of them if the model gives several, which a ``separator`` split."""
+    known = {name_of(name): name for name in class_names} | {name: name for name in class_names}
     for one in texts:
         given = one.label if isinstance(one.label, tuple) else (one.label,)
         if unknown := [name for name in given if name not in known]:
             split = f", which '{printable(separator)}' separates in one cell" if separator else ""
             hint = f"the model knows {listed([*map(printable, class_names)])}{split}"
             raise MhaError(f"{place_of(one.file, one.line)}: the class is '{printable(unknown[0])}'", hint)
-        labels = tuple([known[name] for name in given if known[name] not in left_out])
+        labels = tuple([known[name] for name in given])
         if not is_multi_label and isinstance(one.label, tuple):
             raise MhaError(f"{place_of(one.file, one.line)}: the label is a list", ONE_CLASS)
-        if is_multi_label or labels:
-            yield one._replace(label=labels if is_multi_label else labels[0])
+        yield one._replace(label=labels if is_multi_label else labels[0])
 
 
 def encode_labelled(texts: Iterable[LabelledText], encoder: TextPipeline, class_names: tuple[str, ...], where: str) -> EncodedTexts:

@@ -1,20 +1,19 @@
 """Labelled texts that trained models are scored by: a split of a data source as they read it."""
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import count
+from dataclasses import dataclass, replace
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.settings import Config, FilesData, SampleData, TfdsData
 from mha_cli.data.batches import Rows
 from mha_cli.data.corpus import Corpus, EncodedTexts, counted, encode_labelled, of_known_classes
 from mha_cli.data.labelled_text import LabelledText, TextSource
-from mha_cli.data.labels import NAMED_CLASSES, refuse_other_classes
+from mha_cli.data.labels import refuse_other_classes
 from mha_cli.data.later_texts import learnt_in_words
 from mha_cli.data.sources import DataSection, open_source, with_columns
-from mha_cli.errors import MhaError, listed, plural, printable
+from mha_cli.errors import MhaError
 from mha_cli.system.callbacks import SILENT, Callbacks
 
 
@@ -27,26 +26,18 @@ class LabelledTexts:
     texts: EncodedTexts
     rows: Rows | None = None  # rows in the training split, from 0, if the texts are the validation part; None for a whole split
     caveat: str = ""  # why figures on these texts are optimistic; empty for no reason
-    num_left_out: int = 0  # texts of the source whose class does not count
 
 
 def labelled_texts(
-    checkpoint: Checkpoint,
-    data: DataSection,
-    split: str | None = None,
-    callbacks: Callbacks = SILENT,
-    *,
-    unseen: bool = False,
-    left_out: Collection[str] = (),
+    checkpoint: Checkpoint, data: DataSection, split: str | None = None, callbacks: Callbacks = SILENT, *, unseen: bool = False
 ) -> LabelledTexts:
     """Read a split of a data source, by default its test split, for a checkpoint's model.
 
-    The split ``validation`` is the part held out in training; ``unseen`` refuses it if the model has learnt from it. Classes that are
-    ``left_out`` of another split do not count, nor do texts with no other class.
+    The split ``validation`` is the part held out in training; ``unseen`` refuses it if the model has learnt from it.
     """
     data = with_columns(data, callbacks.note)
     source = open_source(data, callbacks, by_options=True)
-    config, classes, rows, caveat, num_left_out = checkpoint.config, checkpoint.class_names, None, "", 0
+    config, classes, rows, caveat = checkpoint.config, checkpoint.class_names, None, ""
     separator = data.label_separator if isinstance(data, FilesData) else None
     if split == "validation" and split not in source.splits:
         if config.learns_from_validation and unseen:
@@ -60,12 +51,10 @@ def labelled_texts(
         if config.learns_from_validation:
             caveat = f"{source.name}, validation part: {_learnt(checkpoint, data)}"
     else:
-        split, numbers = split or default_split(data), count()
-        read = (one for one, _ in zip(source.read(split), numbers, strict=False))
-        texts = of_known_classes(read, classes, config.is_multi_label, separator, left_out)
+        split = split or default_split(data)
+        texts = of_known_classes(source.read(split), classes, config.is_multi_label, separator)
         texts = counted(texts, f"{source.name}, split {split}", callbacks)
         encoded = encode_labelled(texts, checkpoint.text_pipeline, classes, f"{source.name}, split {split}")
-        num_left_out = next(numbers) - len(encoded)
         if _names_learnt_files(checkpoint, data, split):
             known = "the model was trained on a file of that name"
             caveat = f"{source.name}, split {split}: {known}; if these are the same texts, the figures are optimistic"
@@ -74,7 +63,7 @@ def labelled_texts(
         callbacks.note(caveat)
     if warning := encoded.warning(checkpoint.vocabulary):
         callbacks.note(f"{source.name}, split {split}: {warning}")
-    return LabelledTexts(source.name, split, encoded, rows, caveat, num_left_out)
+    return LabelledTexts(source.name, split, encoded, rows, caveat)
 
 
 def learnt_texts(data: DataSection, labelled: LabelledTexts, learnt: DataSection) -> str:
@@ -105,15 +94,11 @@ def located_at(source: TextSource, split: str, rows: Sequence[int]) -> list[Labe
 def same_texts(
     checkpoints: Sequence[Checkpoint], data: DataSection, split: str | None = None, callbacks: Callbacks = SILENT
 ) -> list[LabelledTexts]:
-    """Read the same split for several models, once for all with the same text settings and vocabulary; see ``labelled_texts``.
-
-    Classes that not all of them have are left out; each model needs two others.
-    """
+    """Read the same split for several models, once for all that read alike; ids of classes that a model lacks come after its own."""
     first, read = checkpoints[0], dict[object, LabelledTexts]()
-    of_all = [name for name in first.class_names if all(name in one.class_names for one in checkpoints)]
-    left_out = sorted({name for one in checkpoints for name in one.class_names} - {*of_all})
+    every = sorted({name for one in checkpoints for name in one.class_names})
     for other in checkpoints:
-        if len(of_all) < 2:
+        if sum(all(name in one.class_names for one in checkpoints) for name in every) < 2:
             refuse_other_classes(other.name, other.class_names, first.name, first.class_names)
         parts = [(one.config.data, one.config.seed, one.class_names) for one in (first, other)]
         if split == "validation" and parts[0] != parts[1]:
@@ -122,12 +107,10 @@ def same_texts(
     for one in checkpoints:
         key = (one.config.text, one.class_names, one.vocabulary.tokens, one.tokenizer, split == "validation" and one.name)
         if key not in read:
-            read[key] = labelled_texts(one, data, split, callbacks, unseen=True, left_out=left_out)
+            names = (*one.class_names, *(name for name in every if name not in one.class_names))
+            read[key] = labelled_texts(replace(one, class_names=names), data, split, callbacks, unseen=True)
         one.memory_estimate.refuse_too_long(int(read[key].texts.longest_readings.max(initial=0)))
         found.append(read[key])
-    if left_out:
-        names, number = listed([*map(printable, left_out)], NAMED_CLASSES), plural(found[0].num_left_out, "text")
-        callbacks.note(f"{found[0].data}: classes that not all models have do not count: {names}; {number} of these left out")
     return found
 
 

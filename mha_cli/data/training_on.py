@@ -63,8 +63,8 @@ def stages_of(base: Checkpoint | None, config: Config) -> int:
         if data.train == own.train and data.more[: len(own.more)] == own.more:
             return 1 + len(own.more)
         if again := [path for path in data.train_paths + data.more if path in own.train_paths + own.more]:
-            fault = f"training.base: it was trained on {shown_path(again[0])}, which the data does not name in the same order"
-            raise MhaError(fault, "take the command with --from, so that held-out texts stay held out")
+            fault = f"training.base: {shown_path(again[0])} is among its files, and data.train and data.more do not begin with these"
+            raise MhaError(fault, "use --from, so that held-out texts stay held out")
         return 0
     return int(data == own and data.source != "memory")
 

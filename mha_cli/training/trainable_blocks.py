@@ -13,32 +13,24 @@ from mha_cli.model.outputs import compile_forward
 from mha_cli.system.callbacks import Callbacks
 from mha_cli.training.precision import choose_precision, computing_in
 
-MOST_WORK = 3e13  # multiply-adds of the forward passes up to which all blocks learn: about half an hour on two cores with AVX-512
+MOST_WORK = 3e13  # weights of the blocks × pieces × epochs up to which all blocks learn: about half an hour on two cores with AVX-512
 SAMPLE_TEXTS = 64  # texts of the measurement
 PASSES = 4  # over each part of them; the least time counts, since other programs may disturb the others
 STEP_COST = 3.3  # time of a training step, in forward passes of the same precision
 
 
 def decide_trainable_blocks(config: Config, data: PreparedData, callbacks: Callbacks) -> Config:
-    """The config with ``training.trainable_blocks`` decided where it is ``auto``: all blocks, or none if that is too much work.
-
-    The texts and the encoder decide, so that the same command gives the same model everywhere; the measured time is only told.
-    """
+    """The config with ``training.trainable_blocks`` decided where it is ``auto``: all, or 0 for too much work, however fast the machine."""
     if data.pretrained is None or config.training.trainable_blocks != "auto":
         return config
-    passes = config.training.epochs * (1 + config.training.refit_encoder)
-    chosen, other = ("all", 0) if passes * multiply_adds(config, data) <= MOST_WORK else (0, "all")
+    passes, table = config.training.epochs * (1 + config.training.refit_encoder), parameter_table(config, len(data.vocabulary), 2)
+    weights = sum(math.prod(parameter.shape) for parameter in table if parameter.path.startswith("encoder_"))
+    work = passes * weights * float(data.train.for_encoder.lengths.sum())
+    chosen, other = ("all", 0) if work <= MOST_WORK else (0, "all")
     frozen = seconds_of_forward(config, data)
     times = f"about {in_words((1 + STEP_COST * passes) * frozen)} fine-tuned, {in_words(frozen)} frozen"
     callbacks.note(f"{times}; training.trainable_blocks={chosen} by the texts and the encoder's size (set {other} for the other)")
     return config.changed(training={"trainable_blocks": chosen})
-
-
-def multiply_adds(config: Config, data: PreparedData) -> int:
-    """The work of one forward pass over the texts to learn from: each of their pieces by each weight of the encoder's blocks."""
-    table = parameter_table(config, len(data.vocabulary), len(data.class_names))
-    weights = sum(math.prod(parameter.shape) for parameter in table if parameter.path.startswith("encoder_"))
-    return weights * int(data.train.for_encoder.lengths.sum())
 
 
 def seconds_of_forward(config: Config, data: PreparedData) -> float:

@@ -129,8 +129,8 @@ def test_every_further_file_comes_after_those_of_the_base(trained: Run, tmp_path
         assert (data.train, data.more) == ("visits.csv", more)
     other = load_config(Path(RUN) / "config.yaml", [f"training.base={RUN}", "data.train=[a.csv,visits.csv]"])
     assert error_of(prepare, other) == (
-        "training.base: it was trained on visits.csv, which the data does not name in the same order; "
-        "take the command with --from, so that held-out texts stay held out"
+        "training.base: visits.csv is among its files, and data.train and data.more do not begin with these; "
+        "use --from, so that held-out texts stay held out"
     )
 
 

@@ -165,8 +165,7 @@ def test_a_run_does_not_go_on_with_other_texts(config: Config, data: PreparedDat
     output = shutil.copytree(stopped, tmp_path / "run")
     for other in (dataclasses.replace(data.train, tokens=swapped), dataclasses.replace(data.train, labels=relabelled)):
         assert error_of(lambda: train(config, output, data=dataclasses.replace(data, train=other), resume=True)) == (  # noqa: B023
-            f"--output {output}: its data files hold other texts or labels than when its training began; "
-            "put those back, or train anew in another folder"
+            f"--output {output}: it began with other texts or labels; put those back, or choose another folder"
         )
     train(config, output, data=data, resume=True)
 
