@@ -25,8 +25,7 @@ def decide_trainable_blocks(config: Config, data: PreparedData, callbacks: Callb
         return config
     passes, table = config.training.epochs * (1 + config.training.refit_encoder), parameter_table(config, len(data.vocabulary), 2)
     weights = sum(math.prod(parameter.shape) for parameter in table if parameter.path.startswith("encoder_"))
-    work = passes * weights * float(data.train.for_encoder.lengths.sum())
-    chosen, other = ("all", 0) if work <= MOST_WORK else (0, "all")
+    chosen, other = ("all", 0) if passes * weights * float(data.train.for_encoder.lengths.sum()) <= MOST_WORK else (0, "all")
     frozen = seconds_of_forward(config, data)
     times = f"about {in_words((1 + STEP_COST * passes) * frozen)} fine-tuned, {in_words(frozen)} frozen"
     callbacks.note(f"{times}; training.trainable_blocks={chosen} by the texts and the encoder's size (set {other} for the other)")
