@@ -20,5 +20,6 @@ def missing_package(error: ModuleNotFoundError) -> str:
         requirement = requirement.partition(";")[0]
         name = re.split(r"[^\w.-]", requirement)[0]
         if re.sub(r"[_.]", "-", name).lower() == package:
-            return f"this needs {name}, which is not installed; pip install '{requirement}', or all of mha: pip install . in your copy of its repository"
+            way_out = f"pip install '{requirement}', or all of mha: pip install . in your copy of its repository"
+            return f"this needs {name}, which is not installed; {way_out}"
     return ""
