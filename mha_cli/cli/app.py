@@ -12,7 +12,7 @@ from mha_cli.cli.command import Group
 from mha_cli.cli.completion import join_words
 from mha_cli.cli.missing import missing_package
 from mha_cli.cli.terminal import forget_odd_sizes, prepare_streams
-from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError, printable, reason_of
+from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError, printable, reason_of, shown_path
 from mha_cli.system import tensorflow_setup
 from mha_cli.system.memory import out_of_memory
 from mha_cli.version import __version__
@@ -69,6 +69,8 @@ def main() -> None:
             if error.errno == errno.EPIPE:  # the reader has left
                 sys.exit(EXIT_FAILURE)
             _fail(f"cannot write the output: {reason_of(error)}", EXIT_FAILURE)
+        if isinstance(error, OSError) and error.filename:
+            _fail(f"{shown_path(error.filename)}: {reason_of(error)}; check the path", EXIT_USAGE)
         if isinstance(error, ModuleNotFoundError) and (missing := missing_package(error)):
             _fail(missing, EXIT_USAGE)
         if out_of_memory(error):

@@ -67,7 +67,11 @@ def write_next_texts(
     with opened_output(output) as file:
         with counter(shown=True) as count:
 
+            num_texts = 0
+
             def add(answers: list[Answer]) -> None:
+                nonlocal num_texts
+                num_texts += len(answers)
                 next_texts.add(answers)
                 count(len(answers))
 
@@ -76,7 +80,8 @@ def write_next_texts(
             chosen = next_texts.chosen()
         if not chosen:
             given = printable(" ".join(files), 200)
-            raise MhaError(f"{given}: each text is in the run's files or has no words", "give texts without labels")
+            reason = "each text is in the run's files or has no words" if num_texts else "holds no text"
+            raise MhaError(f"{given}: {reason}", "give texts without labels")
         label = reading.label_column or getattr(data, "label_column", None) or "label"
         weight = getattr(data, "weight_column", None)
 

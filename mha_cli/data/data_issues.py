@@ -65,7 +65,7 @@ def find_combined(classes: Mapping[str, int]) -> tuple[int, str, str]:
     Returns:
         Number of these texts, the most frequent label and its separator; zero and empty if there are none.
     """
-    for separator in SEPARATORS:
+    for separator in filter(" ".join(classes).__contains__, SEPARATORS):
         cells = {name: _parts(name, separator) for name in classes}
         several = {name: parts for name, parts in cells.items() if len(parts) > 1}
         if not several:

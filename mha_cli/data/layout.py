@@ -11,7 +11,7 @@ from typing import TypeAlias
 from mha_cli.data.files import file_pieces, file_reading, is_folder, labelled_format, unpacked_file
 from mha_cli.data.labels import labels_in, name_of
 from mha_cli.errors import MhaError, listed, plural, shown_path
-from mha_cli.records.headers import LABEL_NAMES, are_numbers, has_header, plain_name
+from mha_cli.records.headers import LABEL_NAMES, LEAST_TEXTS, USUAL_NAMES, are_numbers, has_header, plain_name
 from mha_cli.records.line_formats import json_object
 from mha_cli.records.objects import dotted_keys, value_at
 from mha_cli.records.parquet import parquet_rows, whole_file
@@ -19,7 +19,7 @@ from mha_cli.records.reader import USUAL, Dialect
 from mha_cli.records.readers import Format, text_lines
 from mha_cli.records.record import SEPARATORS, Columns, is_number, shown_columns
 from mha_cli.records.rows import Row
-from mha_cli.records.tables import no_texts_below, other_width, table_rows
+from mha_cli.records.tables import no_texts_below, other_width, table_rows, title_above
 
 SAMPLE_ROWS = 1000
 SAMPLE_CHARACTERS = 1 << 22
@@ -120,20 +120,35 @@ def _by_key(objects: Iterable[Mapping[str, object]]) -> Values:
     return values
 
 
-def _table(path: str, form: Format, text_column: str | None, label_column: str | None, dialect: Dialect) -> tuple[Layout, Values]:
+def _table(
+    path: str, form: Format, text_column: str | None, label_column: str | None, dialect: Dialect, skip: int = 0
+) -> tuple[Layout, Values]:
+    """The layout of a table below so many lines, and the values of its columns."""
     columns = Columns(text_column or "1", (label_column or "2",), "--text-column", "--label-column", required=True)
     reading = replace(file_reading(path, columns, dialect), strict=False)
-    separator, found = table_rows("\t" if form == "tsv" else ",", text_lines(file_pieces(path), reading), reading)
-    rows, size = list[list[str]](), 0
+    lines = islice(text_lines(file_pieces(path), reading), skip, None)
+    separator, found = table_rows("\t" if form == "tsv" else ",", lines, reading)
+    rows, size, top = list[list[str]](), 0, 0
     broken: Row | None = None
     for row in found:
         if row.fault or (rows and row.values and len(row.values) != len(rows[0])):
             broken = broken or row
         elif row.values:
             rows.append(row.values)
+            top = top or row.line
         size += sum(map(len, row.lines))
         if len(rows) == SAMPLE_ROWS or size > SAMPLE_CHARACTERS:
             break
+    title = rows[0][0].strip() if rows and not skip else ""
+    if title and title == "".join(rows[0]).strip() and plain_name(title) not in USUAL_NAMES:
+        try:
+            below, values = _table(path, form, text_column, label_column, dialect, top)
+        except MhaError:
+            pass  # the table is what it seems
+        else:
+            names = {plain_name(name) for name in below.columns if below.header}
+            if len(names) > 1 and "" not in names and (names & USUAL_NAMES or max(map(len, values.values())) >= LEAST_TEXTS):
+                raise title_above(f"{reading.name}:{top}", title, ", ".join(below.columns))
     header = bool(rows) and (columns.has_header or has_header(rows[0], rows[1:]))
     if header and len(rows) == 1:
         if broken:
@@ -174,9 +189,8 @@ def _guessed_text(values: Values, label_column: str | None, path: str) -> tuple[
 
 
 def _part_column(values: Values) -> str:
-    for column, found in values.items():
-        parts = {str(value).strip().casefold() for value in found}
-        if plain_name(column) in SPLIT_NAMES and any(map(is_for_testing, found)) and parts <= PARTS:
+    for column in filter(lambda column: plain_name(column) in SPLIT_NAMES, values):
+        if any(map(is_for_testing, values[column])) and {str(value).strip().casefold() for value in values[column]} <= PARTS:
             return column
     return next((column for column in values if plain_name(column) in GROUP_NAMES), "")
 

@@ -1,5 +1,6 @@
 """How much each text counts in training: a number in a further column, or in a list; 2 is the text twice, and 0 leaves it out."""
 
+import re
 from collections.abc import Iterable, Iterator
 from math import nan
 
@@ -7,13 +8,14 @@ from mha_cli.data.labelled_text import LabelledText
 from mha_cli.errors import MhaError, printable
 from mha_cli.records.reader import StreamWarnings
 
+_NUMBER = re.compile(r"[-+.\dEe]+", re.ASCII)  # Python also reads 1_0, and digits of other scripts
 SMALLEST, LARGEST = 1e-9, 1e9  # float32 would read others as 0 or infinity, alone or in sums
 
 
 def weight_of(value: object, location: str, column: str = "") -> float:
     """The weight in a column, or in a list without a ``column``: 0, or a number between the bounds."""
     try:
-        weight = float(value)  # type: ignore[arg-type]
+        weight = float(value) if not isinstance(value, str) or _NUMBER.fullmatch(value.strip()) else nan  # type: ignore[arg-type]
     except (OverflowError, TypeError, ValueError):
         weight = nan
     if weight != 0.0 and not SMALLEST <= weight <= LARGEST:

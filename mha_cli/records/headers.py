@@ -7,7 +7,8 @@ from unicodedata import combining, normalize
 
 def plain_name(name: str) -> str:
     """A name as it is looked up: case and accents do not count, nor how its characters are composed."""
-    return "".join(character for character in normalize("NFKD", name.casefold()) if not combining(character))
+    plain = name.casefold()
+    return plain if plain.isascii() else "".join(character for character in normalize("NFKD", plain) if not combining(character))
 
 
 # fmt: off

@@ -19,7 +19,7 @@ MOST_BLANK = 10  # lines to look ahead at for the next one that is not blank
 
 
 class Row(NamedTuple):
-    """A row of a table: its values, none in a blank line, or its fault, its lines as they came, and the number of the first, from 1."""
+    """A row of a table: its values, none if all are blank, or its fault, its lines as they came, and the number of the first, from 1."""
 
     values: list[str]
     lines: list[bytes]
@@ -96,6 +96,8 @@ class TableLines:
                 self._number = start
                 yield Row([], [first], start, _fault_of_row(str(error), start, separator, self._reading))
                 continue
+            if values != [""] and not any(map(str.strip, values)):  # "" alone in a row is the empty text of a table with one column
+                values = []
             width = width or len(values)
             yield Row(values, self._taken, start)
 

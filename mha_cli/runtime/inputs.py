@@ -90,14 +90,14 @@ def _pieces(path: str, standard_input: int, on_wait: Callable[[int], None]) -> G
     try:
         with suppress(OSError, AttributeError):  # no pipe, or a system that cannot
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        waiting = select.poll()  # which takes a descriptor of any number, as select() does not
+        waiting.register(descriptor, select.POLLIN)
         while True:
-            with _faults_named(path):
-                is_ready = bool(select.select([descriptor], [], [], 0)[0])
-            if not is_ready:
+            if not waiting.poll(0):
                 on_wait(descriptor)
+            while not waiting.poll(WAIT_SECONDS * 1000):
+                pass
             with _faults_named(path):
-                while not select.select([descriptor], [], [], WAIT_SECONDS)[0]:
-                    pass
                 piece = os.read(descriptor, CHUNK_BYTES)
             if not piece:
                 return
