@@ -73,7 +73,8 @@ def _given_section(data: Sequence[str]) -> DataSection:
                 return SampleData()
             return config_from_dict({"data": {"source": "tfds", "name": given.removeprefix("tfds:")}}, "--data").data
         if given.isidentifier() and not os.path.exists(given):
-            raise MhaError(f"--data {given}: no such file or folder", f"check the path; for TensorFlow Datasets write tfds:{given}")
+            name = printable(given)
+            raise MhaError(f"--data {name}: no such file or folder", f"check the path; for TensorFlow Datasets write tfds:{name}")
     paths = data[0] if len(data) == 1 else list(data)
     # Every split is the same files.
     return config_from_dict({"data": {"source": "files", "train": paths, "test": paths}}, "--data").data

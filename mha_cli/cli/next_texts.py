@@ -66,7 +66,6 @@ def write_next_texts(
     records = read_inputs(files, input_form, *columns, standard_input(), reading.dialect, warnings.append, answering.on_wait)
     with opened_output(output) as file:
         with counter(shown=True) as count:
-
             num_texts = 0
 
             def add(answers: list[Answer]) -> None:

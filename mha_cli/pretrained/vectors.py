@@ -22,6 +22,7 @@ from mha_cli.config.settings import TextConfig
 from mha_cli.errors import MhaError, need, plural, printable, reason_of, shown_path
 from mha_cli.pretrained.families import unusable
 from mha_cli.pretrained.folder import DTYPES, MAX_WEIGHT_BYTES, TOKENIZER, WEIGHTS, open_file, open_tensors, read_json
+from mha_cli.records.parquet import parquet_rows
 from mha_cli.text.pieces import ANEW, MAX_TOKENIZER_BYTES
 from mha_cli.text.tokenizer import make_tokenizer
 from mha_cli.text.vocabulary import MAX_TOKEN_LENGTH, SPECIAL_TOKENS, Vocabulary
@@ -132,7 +133,7 @@ def _of_lines(file: IO[bytes], path: Path, is_wanted: Wanted) -> Rows:
             if len(parts) <= width:
                 raise MhaError(f"{where}: has {plural(len(parts) - 1, 'number')}; most vectors have {width:,}", ANEW)
             if parts[0] == fields[0]:  # or it is a phrase that begins with the word
-                yield word, parts[1:], where
+                yield word, [b"" if b"_" in part else part for part in parts[1:]], where  # Python takes 1_0 for a number
 
 
 def _of_binary(file: IO[bytes], path: Path, is_wanted: Wanted) -> Rows:
@@ -181,13 +182,7 @@ def _listed_words(path: Path) -> Iterator[str]:
         if path.suffix == ".txt":
             yield from (line.decode(errors="replace").strip() for line in _lines(file))
             return
-        from pyarrow import ArrowException, parquet
-
-        try:
-            for batch in parquet.ParquetFile(file).iter_batches():
-                yield from map(str, batch.column(0).to_pylist())
-        except (ArrowException, OSError, ValueError, IndexError) as error:
-            raise unusable(path, f"is no Parquet file, or a damaged one: {reason_of(error)}") from None
+        yield from (str(next(iter(row.values()), None)) for row in parquet_rows(file, shown_path(path)))
 
 
 def _of_folder(path: Path, is_wanted: Wanted) -> Rows:

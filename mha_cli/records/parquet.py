@@ -3,10 +3,11 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import repeat
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from mha_cli.errors import MhaError, reason_of
+from mha_cli.errors import MhaError, printable, reason_of
 from mha_cli.records.lines import MAX_LINE_BYTES
 from mha_cli.records.objects import plain_json
 from mha_cli.records.reader import Reading
@@ -15,6 +16,7 @@ from mha_cli.system.whole_files import temporary_faults
 
 BATCH_ROWS = 16  # rows that are decoded together: few, since a small file may say that all of them hold the same long text
 BUFFER_BYTES, MOST_METADATA_BYTES = 1 << 20, 1 << 26
+MOST_INFLATED = 100  # times its packed size that more than a row's bytes of a column may take unpacked; texts shrink to a tenth at best
 NEEDS = "it takes the whole file, unpacked"
 
 
@@ -30,7 +32,7 @@ def parquet_records(pieces: Iterable[bytes], reading: Reading) -> Iterator[Recor
             raw = plain_json(row, default=_plain).encode() + b"\n"
             try:
                 if len(raw) > MAX_LINE_BYTES:
-                    raise MhaError(f"{name}:{number}: a row longer than {MAX_LINE_BYTES:,} bytes", "write one text per row")
+                    raise row_too_long(name, number)
                 record = columns.record(json.loads(raw), f"{name}:{number}", raw, number)
             except MhaError as fault:
                 record = reading.on_fault(fault, number)
@@ -57,17 +59,36 @@ def parquet_rows(file: IO[bytes], name: str, wanted: dict[str, str] | None = Non
     with _faults_named(name):
         limits = {"thrift_string_size_limit": MOST_METADATA_BYTES, "thrift_container_size_limit": MOST_METADATA_BYTES}
         opened = parquet.ParquetFile(file, buffer_size=BUFFER_BYTES, pre_buffer=False, **limits)
+        groups = [opened.metadata.row_group(number) for number in range(opened.metadata.num_row_groups)]
         paths = [opened.schema.column(number).path for number in range(len(opened.schema))]
     for column, setting in (wanted or {}).items():
-        if not any(path == column or path.startswith(f"{column}.") for path in paths):
+        if not any(f"{path}.".startswith(f"{column}.") for path in paths):
             raise missing_column(column, setting, paths, name)
-    batches = opened.iter_batches(BATCH_ROWS, columns=wanted and list(wanted), use_threads=False)
+    read = tuple(f"{column}." for column in wanted or ())
+    for part in (
+        group.column(number) for group in groups for number, path in enumerate(paths) if not wanted or f"{path}.".startswith(read)
+    ):
+        packed, unpacked = part.total_compressed_size, part.total_uncompressed_size
+        if unpacked > max(MAX_LINE_BYTES, MOST_INFLATED * packed):
+            found = f'the column "{printable(part.path_in_schema)}" unpacks from {packed:,} to {unpacked:,} bytes'
+            raise MhaError(f"{name}: {found}", "write one text per row")
+    batches, number = opened.iter_batches(BATCH_ROWS, columns=wanted and list(wanted), use_threads=False), 0
     while True:
         with _faults_named(name):
             if (batch := next(batches, None)) is None:
                 return
-            rows: Sequence[dict[str, Any]] = batch.to_pylist()
-        yield from rows
+        for part in [batch] if batch.nbytes <= MAX_LINE_BYTES else map(batch.slice, range(len(batch)), repeat(1)):
+            if part.nbytes > MAX_LINE_BYTES:
+                raise row_too_long(name, number + 1)
+            number += len(part)
+            with _faults_named(name):
+                rows: Sequence[dict[str, Any]] = part.to_pylist()
+            yield from rows
+
+
+def row_too_long(name: str, number: int) -> MhaError:
+    """The fault of a row that no text has."""
+    return MhaError(f"{name}:{number}: a row longer than {MAX_LINE_BYTES:,} bytes", "write one text per row")
 
 
 def _plain(value: object) -> str:

@@ -96,7 +96,7 @@ class TableLines:
                 self._number = start
                 yield Row([], [first], start, _fault_of_row(str(error), start, separator, self._reading))
                 continue
-            if values != [""] and not any(map(str.strip, values)):  # "" alone in a row is the empty text of a table with one column
+            if values and not values[0].strip() and values != [""] and not any(map(str.strip, values)):  # "" alone is an empty text
                 values = []
             width = width or len(values)
             yield Row(values, self._taken, start)

@@ -100,7 +100,7 @@ def table_records(preferred: str, lines: Iterable[bytes | MhaError], reading: Re
             hint = f"name the columns instead of numbering them (see {columns.text_setting}), or take the line out"
             raise MhaError(f"{location}: the first line looks like a header: {found}", hint)
         names, header, rows = [str(number) for number in range(1, num_columns + 1)], b"", chain([first], rows)
-    empty, cut, first_quoted, num_drawn, num_needed = True, separator.encode(), "", 0, 0
+    empty, opening, first_quoted, num_drawn, num_needed = True, f'{separator}"'.encode(), "", 0, 0
     for row in rows:
         if row.fault:
             record = reading.on_fault(row.fault, row.line)
@@ -113,7 +113,7 @@ def table_records(preferred: str, lines: Iterable[bytes | MhaError], reading: Re
             if number := num_quoted_rows(row, separator):
                 first_quoted, num_drawn = first_quoted or f"{reading.name}:{row.line}", num_drawn + number
             else:
-                num_needed += row.lines[0].startswith(b'"') or cut + b'"' in row.lines[0]
+                num_needed += row.lines[0].startswith(b'"') or opening in row.lines[0]
             values: list[Any] = [*row.values, dict(zip(names, row.values, strict=True))] if columns.takes_all else row.values
             record = Record(values[text_at], b"".join(row.lines), tuple([values[at] for at in fields_at]), header, row.line)
         empty = False
@@ -136,7 +136,9 @@ def refuse_title(first: Row, below: Iterable[Row], column: str, name: str) -> No
 
 def title_above(location: str, title: str, header: str) -> MhaError:
     """The fault of a table whose first row is a title."""
-    return MhaError(f'{location}: "{printable(title)}" is a title above the header {printable(header)}', "remove the lines above the header")
+    return MhaError(
+        f'{location}: "{printable(title)}" is a title above the header {printable(header)}', "remove the lines above the header"
+    )
 
 
 def other_width(row: Row, num_columns: int, separator: str, name: str, header: bool) -> MhaError:

@@ -116,6 +116,8 @@ def test_refusals(tmp_path: Path, run: Path, mha: Mha) -> None:
     new = ("data", "new.txt", "--next", "1", "-c", "run")
     nothing = "new.txt: each text is in the run's files or has no words; give texts without labels"
     assert refusal(mha(*new)) == nothing
+    (tmp_path / "empty.csv").write_text("what\n")
+    assert refusal(mha("data", "empty.csv", *new[2:])) == "empty.csv: holds no text; give texts without labels"
     for other in (("--set", "seed=1"), ("--label-issues", "1")):
         assert refusal(mha(*new, *other)) == "data takes either --next or --label-issues or --set, not both; leave one of them out"
     assert refusal(mha("data", "labelled.csv", "-o", "a.csv")) == "--output goes with --next; leave it out"

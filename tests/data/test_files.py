@@ -70,6 +70,8 @@ def test_a_text_of_weight_zero_may_be_tested_on() -> None:
     ("path", "content", "message"),
     [
         ("a.csv", "text,label,w\na,x,1\nb,y,-1\n", """a.csv:3: the weight "w" is '-1'"""),
+        ("a.csv", "text,label,w\na,x,1_0\n", """a.csv:2: the weight "w" is '1_0'"""),
+        ("a.csv", "text,label,w\na,x,１０\n", """a.csv:2: the weight "w" is '１０'"""),
         ("a.csv", "text,label,w\na,x,nan\n", """a.csv:2: the weight "w" is 'nan'"""),
         ("a.csv", "text,label,w\na,x,\n", """a.csv:2: the weight "w" is ''"""),
         ("a.jsonl", '{"text": "a", "label": "x", "w": null}', """a.jsonl:1: the weight "w" is None"""),

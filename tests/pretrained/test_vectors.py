@@ -123,6 +123,11 @@ def numbers(text: str) -> Callable[[Path], Path]:
     return lambda folder: write(folder / "v.txt", b"the 1 2 3\nfilm " + text.encode() + b"\nplot 1 2 3\n")
 
 
+def unreadable(folder: Path) -> Path:
+    (folder / "v.txt").symlink_to("/proc/self/mem")
+    return folder / "v.txt"
+
+
 def pickled(folder: Path) -> Path:
     np.save(folder / "v.npy", np.array([[print, {}]], object))
     return folder / "v.npy"
@@ -134,6 +139,8 @@ def pickled(folder: Path) -> Path:
         (lambda folder: folder / "v.txt", "v.txt: no such file; mha reads"),
         (lambda folder: write(folder / "v.txt", b""), "v.txt: has none of the 2 words of the texts; take vectors of the language"),
         (lambda folder: write(folder / "v.txt", lines(("le", "un"), TABLE[:2])), "v.txt: has none of the 2 words of the texts"),
+        (unreadable, "v.txt: cannot be read: Input/output error; copy or fetch it anew"),
+        (numbers("1 1_0 3"), "v.txt:2: what follows the word are no numbers"),
         (lambda folder: write(folder / "v.txt", b"film\n"), "v.txt:1: is no word with its numbers; mha reads .vec and .txt"),
         (lambda folder: write(folder / "v.vec", b"9 300\n" + lines()), "v.vec: most lines have 7 numbers; line 1 says 300"),
         (numbers("1 2"), "v.txt:2: has 2 numbers; most vectors have 3"),

@@ -5,6 +5,7 @@ import datetime
 import gzip
 import io
 import json
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
@@ -22,7 +23,7 @@ from mha_cli.records.readers import Format, read_records
 from mha_cli.records.record import Columns, Record
 from mha_cli.records.rows import TableLines
 from tests.errors import error_of as one_error
-from tests.limits import files_of_at_most
+from tests.limits import files_of_at_most, traced_peak
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), max_size=12) | st.text(
     'a",\n\r\t ', max_size=12
@@ -96,7 +97,7 @@ def in_format(form: Format, rows: Sequence[tuple[str, str]], quoting: Any = csv.
 
 
 @given(
-    st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=5),
+    st.lists(st.tuples(TEXT, TEXT).filter(lambda row: "".join(row).strip()), min_size=1, max_size=5),  # a table has no blank rows
     st.sampled_from(["csv", "tsv", "jsonl", "parquet"]),
     st.sampled_from([("\r\n", csv.QUOTE_MINIMAL), ("\r\n", csv.QUOTE_ALL), ("\n", csv.QUOTE_ALL)]),
     st.booleans(),
@@ -274,6 +275,20 @@ def test_nested_and_encoded_columns_of_parquet() -> None:
     assert texts(data, "parquet", text_column="raw") == [("café",), ("\ufffd",)]
 
 
+def test_parquet_that_inflates_is_refused_before_it_is_unpacked() -> None:
+    data = parquet({"text": ["a" * 70_000_000], "other": ["fine"]}, compression="zstd", use_dictionary=False, write_statistics=False)
+    told = list[str]()
+    assert traced_peak(lambda: told.append(error_of(data, "parquet"))) < 2_000_000
+    assert re.fullmatch(r'x: the column "text" unpacks from \d,\d+ to 70,000,0\d+ bytes; write one text per row', told[0])
+    assert texts(data, "parquet", text_column="other") == [("fine",)]
+
+
+def test_a_long_row_of_parquet_is_refused_before_it_is_copied() -> None:
+    data, told = parquet({"text": ["fine", "a" * 70_000_000]}, compression="none", use_dictionary=False), list[str]()
+    assert traced_peak(lambda: told.append(error_of(data, "parquet", before=1))) < 80_000_000  # the bytes of the file, once
+    assert told == ["x:2: a row longer than 67,108,864 bytes; write one text per row"]
+
+
 def test_a_temporary_folder_without_room_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with files_of_at_most(100), pytest.raises(MhaError, match=f"^{tmp_path}: File too large; it takes the whole file, unpacked: make room"):
@@ -295,6 +310,7 @@ def test_damaged_parquet_is_read_or_refused_in_one_line(at: int, other: bytes) -
 # Faults
 
 
+ABOVE = "remove the lines above the header"
 ONE_OBJECT = "write one JSON object per line"
 DOUBLE = 'a quote inside a quoted text is written twice: ""'
 JSON, TABLE = b'{"text": "good"}\n\n', b'id,text\n1,"a\nb"\n'
@@ -328,6 +344,8 @@ FAULTS: list[tuple[Format, int, bytes, str, dict[str, Any]]] = [
         {},
     ),
     ("csv", 1, TABLE + b"1,a\rb", "x:4: a carriage return inside a field; save it with LF or CRLF line ends, or quote the field", {}),
+    ("csv", 0, b"Films of 2024\n\nid,text\n1,2", f'x:1: "Films of 2024" is a title above the header id,text; {ABOVE}', {}),
+    ("csv", 0, b"Films;;\r\n ; ;\r\nid;text;x\r\n", f'x:1: "Films" is a title above the header id;text;x; {ABOVE}', {}),
     ("csv", 0, b"\nid,txt\n1,2", 'x:2: no column "text" among id, txt; did you mean txt? (see --text-column)', {}),
     ("csv", 0, b"\na,text\n1,2", 'x:2: no column "b" among a, text; set --field', {"fields": ["b"]}),
     ("csv", 0, b"a,a,text", 'x:1: the column "a" occurs 2 times; rename all but one of them', {"fields": ["a"]}),
@@ -411,7 +429,9 @@ def test_rows_are_those_that_the_csv_module_reads(lines: list[str]) -> None:
         of_csv.extend(csv.reader(lines, delimiter=";", strict=True))
     except csv.Error:
         is_broken = True
-    assert [row.values for row in takewhile(lambda row: not row.fault, found)] == of_csv
+    assert [row.values for row in takewhile(lambda row: not row.fault, found)] == [
+        row if row == [""] or "".join(row).strip() else [] for row in of_csv
+    ]
     assert any(row.fault for row in found) == is_broken
 
 

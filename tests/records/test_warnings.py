@@ -66,6 +66,7 @@ def test_many_warnings_are_counted() -> None:
         (b'label,text\nbad,"dull, late\nand bad, too"\n', ""),  # prose
         (b'label,text\nbad,"dull\n\nand late"\n', ""),
         (b'text\n"dull\nlate"\n', ""),
+        (b'text,label\n"dull, late",bad\n"a,1\nb,2\nc",bad\nx,"good"\n', ""),  # without quotes, two rows would break for two that are found
     ],
 )
 def test_rows_that_an_open_quote_swallows(data: bytes, said: str) -> None:

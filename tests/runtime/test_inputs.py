@@ -1,6 +1,8 @@
 """Where texts come from: files one after the other, and streams whose producers pause."""
 
+import fcntl
 import os
+import resource
 import signal
 import threading
 import time
@@ -141,6 +143,17 @@ def test_a_pipe_that_nobody_waits_for_blocks_nobody(pipe: Pipe) -> None:
     producer.start()
     assert [record.text for record in read_inputs(["-"], standard_input=pipe.read)] == ["late"]
     producer.join()
+
+
+def test_a_pipe_with_a_high_number(pipe: Pipe) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(limits[0], 2_000), limits[1]))
+    high = fcntl.fcntl(pipe.read, fcntl.F_DUPFD, 1_500)  # select() takes numbers below 1,024
+    os.write(pipe.write, b"one\n")
+    os.close(pipe.write)
+    assert [record.text for record in read_inputs(["-"], standard_input=high)] == ["one"]
+    os.close(high)
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def wait_for_a_worker(descriptor: int) -> None:
