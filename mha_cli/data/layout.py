@@ -146,8 +146,8 @@ def _table(
         except MhaError:
             pass  # the table is what it seems
         else:
-            names = {plain_name(name) for name in below.columns if below.header}
-            if len(names) > 1 and "" not in names and (names & USUAL_NAMES or max(map(len, values.values())) >= LEAST_TEXTS):
+            plain = {plain_name(name) for name in below.columns if below.header}
+            if len(plain) > 1 and "" not in plain and (plain & USUAL_NAMES or max(map(len, values.values())) >= LEAST_TEXTS):
                 raise title_above(f"{reading.name}:{top}", title, ", ".join(below.columns))
     header = bool(rows) and (columns.has_header or has_header(rows[0], rows[1:]))
     if header and len(rows) == 1:

@@ -91,7 +91,7 @@ SECTIONS: dict[str, list[Case]] = {
         Case(f"train --from {LONG}", f"{LONG[:199]}…; check the path"),
         Case(f"tune --config sample -o {LONG}", f"{LONG[:199]}…; check the path"),
         Case("train --config ''", "--config is empty; see `mha train --help`"),
-        Case("train --config sample --config imdb", "--config is given 2 times; give it once", also=("compare a --config b --config b",)),
+        Case("train --config sample --config imdb", "--config is given 2 times; give it once", also=("tune --config a --config a",)),
         Case("init reviews.csv --text-column a --text-column=b", "--text-column is given 2 times; give it once"),
         Case("evaluate", "Missing argument 'checkpoint'; see `mha evaluate --help`"),
         Case("evaluate ''", "argument 'checkpoint' is empty; see `mha evaluate --help`"),
@@ -397,7 +397,7 @@ SECTIONS: dict[str, list[Case]] = {
         Case(f"{BATCH} mine --shard 9/8", "--shard 9/8: is not i/n with i from 1 to n; write 3/8 for the third of eight"),
         Case(f"{BATCH} mine --address auto --shard 1/1", "batch takes either --shard or --address, not both; leave one of them out"),
         Case(f"{BATCH} mine --text-column review", "--text-column review: plain lines have no columns; …"),
-        Case(f"{BATCH} mine --output file", "--output …/file: File exists; name a folder that is there, or that can be made"),
+        Case("batch mine -c good.keras --output file", "--output …/file: File exists; name a folder that is there, or that can be made"),
     ],
     "A model to serve": [
         Case(
