@@ -128,6 +128,12 @@ def unreadable(folder: Path) -> Path:
     return folder / "v.txt"
 
 
+def inflated(folder: Path) -> Path:
+    parquet.write_table(pa.table({"index": ["a" * 70_000_000]}), folder / "glove.parquet", compression="zstd", use_dictionary=False)
+    np.save(folder / "glove.npy", TABLE)
+    return folder / "glove.npy"
+
+
 def pickled(folder: Path) -> Path:
     np.save(folder / "v.npy", np.array([[print, {}]], object))
     return folder / "v.npy"
@@ -158,6 +164,7 @@ def pickled(folder: Path) -> Path:
         (lambda folder: (os.mkfifo(folder / "v.npy"), folder / "v.npy")[1], "v.npy: is not a file; mha reads .vec and .txt"),
         (lambda folder: write(folder / "v.bin", b"99999999999 7\n" + binary()[4:]), "v.bin, vector 10: is cut short or damaged"),
         (lambda folder: write(folder / "v.bin", binary()[:-9]), "v.bin, vector 9: is cut short or damaged; line 1 says 9 words"),
+        (inflated, 'glove.parquet: the column "index" unpacks from'),
         (pickled, "v.npy: is no array that can be read: Array can't be memory-mapped"),
         (lambda folder: write(folder / "v.npy", pickle.dumps(print)), "v.npy: is no array that can be read"),
         (lambda folder: array(folder, TABLE.astype(int)), "glove.npy: holds int64 of shape (9, 7)"),
