@@ -5,7 +5,6 @@ import fcntl
 import json
 import os
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -34,8 +33,8 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def predict(small: Path, mha: Mha) -> Mha:
-    """``mha predict -c SMALL ARGS``, in this process."""
-    return partial(mha, "predict", "-c", small)
+    """``mha predict -c SMALL ARGS``, in this process; arguments may name another checkpoint."""
+    return lambda *args, **more: mha("predict", *([] if "-c" in args else ["-c", small]), *args, **more)
 
 
 def once(tmp_path_factory: pytest.TempPathFactory, name: str, run: Callable[[Path], Result]) -> Run:
