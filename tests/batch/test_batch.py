@@ -232,17 +232,18 @@ def test_shares_and_workers_make_the_same_parts_as_one_process(folder: Path, bat
     assert tree(folder / "out") == whole
 
 
-@pytest.mark.parametrize(("other", "code"), [((), 0), (("-c", "other.keras"), 2)])
+@pytest.mark.parametrize(("model", "code"), [("model.keras", 0), ("other.keras", 2)])
 def test_two_batches_write_to_one_folder_only_if_they_write_the_same(
-    other: tuple[str, ...], code: int, folder: Path, batch_here: Mha, monkeypatch: pytest.MonkeyPatch
+    model: str, code: int, folder: Path, batch_here: Mha, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    another = partial(run_here, "batch", "in/b.jsonl", "-o", "out", "-c", model, cwd=folder)
     small_checkpoint_file(folder / "other.keras", seed=1)
     begin, found = Worker.__init__, list[Result]()
 
     def begin_another_before(worker: Worker, work: Any, method: str) -> None:
         if not found:
             found.append(None)  # type: ignore[arg-type]
-            found[0] = batch_here("in/b.jsonl", *other)
+            found[0] = another()
         begin(worker, work, method)
 
     monkeypatch.setattr(Worker, "__init__", begin_another_before)
@@ -252,7 +253,7 @@ def test_two_batches_write_to_one_folder_only_if_they_write_the_same(
     said = f"{folder}/out: another batch writes there, of another model, format or column; wait for it, or choose another folder"
     assert not code or refusal(second) == said
     refuse_anything_else(folder / "out")
-    assert batch_here("in/b.jsonl", *other).code == 0  # the first one has ended
+    assert another().code == 0  # the first one has ended
 
 
 # What cannot be read
