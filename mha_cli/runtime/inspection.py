@@ -117,7 +117,8 @@ def view_attention(checkpoint: Checkpoint, text: str) -> AttentionView:
     else:
         words = pipeline.pieces.pieces(text)
         unknown = [False] * len(words)  # an unknown piece says so itself
-    return _view(classifier, classifier.predict([text])[0], words, unknown, SHOWN_WEIGHT_BYTES)
+    _refuse_what_cannot_be_shown(classifier, words, text, SHOWN_WEIGHT_BYTES)
+    return _view(classifier, classifier.predict([text])[0], words, unknown)
 
 
 def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Explanation:
@@ -150,9 +151,10 @@ def looking_inside(
     unknown = (ids_of(code.tokens) == UNKNOWN_ID).tolist()
     if pipeline.pieces is not None:
         text = " ".join(words)
+    _refuse_what_cannot_be_shown(classifier, words, text, weight_bytes)
     whole = [pipeline.encode(text)]
     [prediction] = classifier.predictions([text], whole, (yield whole))
-    view = _view(classifier, prediction, words, unknown, weight_bytes)
+    view = _view(classifier, prediction, words, unknown)
     if pipeline.pieces is not None:
         word_of_piece = pipeline.pieces.words_of_pieces(words)
         view = replace(view, weights=[by_words(of_block, word_of_piece, len(words)) for of_block in view.weights])
@@ -190,15 +192,19 @@ def by_words(weights_HPP: Floats, word_of_piece: Sequence[int | None], num_words
     return weights_HWW
 
 
-def _view(classifier: Classifier, prediction: Prediction, words: list[str], unknown: list[bool], weight_bytes: int) -> AttentionView:
-    """The attention weights of a text between what the encoder reads, beside the given words."""
+def _refuse_what_cannot_be_shown(classifier: Classifier, words: list[str], text: str, weight_bytes: int) -> None:
+    """Refuse a text without words, and one whose attention weights would not fit into memory."""
     if not words:
         raise MhaError("the text has no words", "give a text with at least one word")
-    checkpoint = classifier.checkpoint
-    model, name = checkpoint.config.model, checkpoint.memory_estimate.name
-    tokens = classifier.encoder.encode(prediction.text).for_encoder
-    weights_of_all = sum(model.heads) * len(tokens) ** 2
-    refuse_bytes(weight_bytes * weights_of_all, f"{name}: the attention of a text of {len(tokens):,} tokens", "give a shorter text")
+    checkpoint, tokens = classifier.checkpoint, classifier.encoder.encode(text).for_encoder
+    weights, name = sum(checkpoint.config.model.heads) * len(tokens) ** 2, checkpoint.memory_estimate.name
+    refuse_bytes(weight_bytes * weights, f"{name}: the attention of a text of {len(tokens):,} tokens", "give a shorter text")
+
+
+def _view(classifier: Classifier, prediction: Prediction, words: list[str], unknown: list[bool]) -> AttentionView:
+    """The attention weights of a text between what the encoder reads, beside the given words."""
+    checkpoint, tokens = classifier.checkpoint, classifier.encoder.encode(prediction.text).for_encoder
+    model = checkpoint.config.model
     with named(checkpoint):
         weights = attention_weights(tokens[None], checkpoint.weights, model)
     subwords = checkpoint.config.text.subword_characters > 0
