@@ -34,7 +34,7 @@ def heads(
 
     Two measures: the accuracy without the head, and the gradient of the loss by a factor of the head's output.
 
-    The table also says where each head looks most: at the first, previous, next or last token, or at the looking token itself.
+    The table also says where each head looks most: at the first, previous, next or last token, at the looking token itself, or at others.
     """
     if (prune is None) != (output is None):
         raise MhaError("--prune and --output go together", "give the number of heads to remove and the file to write")

@@ -104,10 +104,10 @@ def heads_figure(report: HeadReport) -> Figure:
     blocks, heads = (1 + max(getattr(score, number) for score in report.heads) for number in ("block", "head"))
     width, height = min(2.2 + 0.12 * heads, MAX_WIDTH / 2), min(1.0 + 0.2 * blocks, MAX_HEIGHT / 4)
     figure, grid = new_figure(2 * width + 0.4, 4 * height + 0.6, 4, 2)
-    looks_at = [{**score.looks_at, "others": 1 - sum(score.looks_at.values())} for score in report.heads]
     lost, importance = [100 * score.accuracy_fall for score in report.heads], [score.importance for score in report.heads]
     most = max(map(abs, lost)) or 1.0
-    panels = [(f"weight on {target}, %", [100 * of[target] for of in looks_at], "Blues", 0.0, 100.0) for target in looks_at[0]]
+    looks_at = {target: [100 * score.looks_at[target] for score in report.heads] for target in report.heads[0].looks_at}
+    panels = [(f"weight on {target}, %", shares, "Blues", 0.0, 100.0) for target, shares in looks_at.items()]
     panels += [
         ("accuracy lost without it, points", lost, "PuOr_r", -most, most),
         ("gradient importance, nats", importance, "Oranges", 0.0, max(importance)),

@@ -218,7 +218,8 @@ def test_retraining_mends_and_keeps_the_shapes(checkpoint_path: Path) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.usefixtures("untraced")
-def test_scores_that_have_learnt_from_the_validation_part_do_not_say_there_how_much_they_count(tmp_path: Path) -> None:
+@pytest.mark.parametrize("monitor", ["loss", "last"])
+def test_scores_that_have_learnt_from_the_validation_part_do_not_say_there_how_much_they_count(monitor: str, tmp_path: Path) -> None:
     overrides = [
         "data.num_texts=300",
         "linear.max_ngram=1",
@@ -237,7 +238,7 @@ def test_scores_that_have_learnt_from_the_validation_part_do_not_say_there_how_m
     validation = Validation(config, prepared, fit_linear_model(config, prepared), decompose(checkpoint.weights)[1])
     validation.score(trainer)
     records: list[EpochRecord] = []
-    worse = with_training(checkpoint, learning_rate=10.0)  # so that the start is kept
+    worse = with_training(checkpoint, learning_rate=10.0, monitor=monitor)  # so that the start is kept
     retrained = retrain(worse, 1, config.data, Callbacks(on_epoch=records.append))
     assert not records[0].best
     assert retrained.metrics == checkpoint.metrics
@@ -274,9 +275,10 @@ def test_targets_are_the_mean_over_all_tokens_with_five_different_ones() -> None
                 weights, end = view.weights[block][head], len(view.words) - 1
                 rows += [[weights[at, to] for to in (0, at - 1, at, at + 1, end)] for at in range(2, end - 1)]
             assert len(rows) == 4 + 2
-            assert found[block][head] == pytest.approx(np.mean(rows, axis=0), abs=1e-6)
+            five = np.mean(rows, axis=0)
+            assert found[block][head] == pytest.approx([*five, 1 - five.sum()], abs=1e-6)
             assert np.ptp(found[block][head]) > 0.01
-    assert all(shares.shape == (heads, 5) for shares, heads in zip(found, (3, 1), strict=True))
+    assert all(shares.shape == (heads, 6) for shares, heads in zip(found, (3, 1), strict=True))
 
 
 def test_texts_without_five_tokens_give_zeros() -> None:

@@ -31,7 +31,7 @@ def test_a_table_and_a_plot(mha: Mha, blocks: str, tmp_path: Path) -> None:
     for _, _, without, lost, importance, looks_at in rows:
         assert float(lost) == pytest.approx(float(heading[1]) - float(without.rstrip("%")), abs=0.011)
         assert float(importance) > 0
-        assert re.fullmatch(r"(first|previous|itself|next|last) \d+%", looks_at)
+        assert re.fullmatch(r"(first|previous|itself|next|last|others) \d+%", looks_at)
     drawn = (tmp_path / "heads.svg").read_text()
     assert xml.etree.ElementTree.fromstring(drawn).tag.endswith("svg")
     for label in (

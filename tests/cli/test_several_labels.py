@@ -138,6 +138,17 @@ def test_thresholds_for_a_precision_are_found_and_written(mha: Mha) -> None:
     assert again["micro_f1"] == figures["micro_f1"]
 
 
+@pytest.mark.usefixtures("untraced")
+def test_pruning_counts_with_the_thresholds(mha: Mha, trained: Run) -> None:
+    path = shutil.copytree(trained.cwd / "runs/visits", trained.cwd / "strict") / "checkpoint.keras"
+    write_checkpoint(path, dataclasses.replace(read_checkpoint(path), thresholds=dict.fromkeys(WORDS, 0.9999)))
+    pruning = mha("heads", "strict", "--prune", "1", "--output", "strict/pruned.keras", "--retrain", "1", "--json").json["pruning"]
+    for when, name in (("before", "strict"), ("after", "strict/pruned.keras")):
+        scored = mha("evaluate", name, "--data", "visits.csv", "--split", "validation", "--json").json
+        assert scored["exact_match"] == pruning[f"accuracy_{when}"]
+    assert pruning["accuracy_before"] < 0.7 < pruning["accuracy_after"]  # thresholds are chosen again, for the new weights
+
+
 def test_python_gives_and_takes_lists(trained: Run) -> None:
     model = mha_cli.load(trained.cwd / "runs/visits")
     (prediction,) = model.predict([ROW])

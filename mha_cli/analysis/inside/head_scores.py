@@ -27,8 +27,8 @@ from mha_cli.runtime.probabilities import named
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.working_memory import MemoryEstimate, refuse_bytes
 
-TARGETS = ("first", "previous", "itself", "next", "last")
-"""Tokens that a token can look at. The first and the last one of a pretrained encoder are special pieces, such as [CLS] and [SEP]."""
+TARGETS = ("first", "previous", "itself", "next", "last", "others")
+"""Tokens that a token can look at; ``others`` are all but the five. The first and the last one of a pretrained encoder are special pieces, such as [CLS] and [SEP]."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def gradient_importance(model: keras.Model, masks: list[Any], texts: EncodedText
 def head_targets(checkpoint: Checkpoint, texts: EncodedTexts) -> list[Float64s]:
     """Mean share of a head's attention weight on each of ``TARGETS``, in [0, 1]: an array (H, T) for every block.
 
-    The mean is over all tokens for which the targets are five different tokens: those at least two away from both ends. Shares are zero
+    The mean is over all tokens for which the first five targets are different tokens: those at least two away from both ends. Shares are zero
     if no text has five tokens.
 
     Source: Clark et al. 2019, "What Does BERT Look At?", sections 3.1 and 3.2.
@@ -135,7 +135,8 @@ def head_targets(checkpoint: Checkpoint, texts: EncodedTexts) -> list[Float64s]:
         with named(checkpoint):
             weights = attention_weights(tokens, checkpoint.weights, model)
         for sums_HT, weights_BHLL in zip(sums, weights, strict=True):
-            sums_HT += weights_BHLL[0][:, looking_A, targets_TA].sum(axis=-1)
+            of_five_HT = weights_BHLL[0][:, looking_A, targets_TA].sum(axis=-1)
+            sums_HT += np.column_stack([of_five_HT, np.maximum(0.0, len(looking_A) - of_five_HT.sum(axis=1))])
         count += len(looking_A)
     return [sums_HT / max(1, count) for sums_HT in sums]
 

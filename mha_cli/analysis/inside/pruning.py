@@ -19,7 +19,7 @@ from mha_cli.linear.composition import decompose
 from mha_cli.linear.fit import fit_linear_model
 from mha_cli.model.classifier import build_classifier, keras_config, start_from
 from mha_cli.runtime.engine import Engine
-from mha_cli.runtime.metrics import mean_loss_and_accuracy
+from mha_cli.runtime.metrics import are_right
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord
 from mha_cli.training.run import fit
@@ -99,7 +99,9 @@ def prune(
     if retrain_epochs:
         smaller = retrain(smaller, retrain_epochs, data or checkpoint.config.data, callbacks)
     # NumPy: another engine may start for one of them alone.
-    before, after = (mean_loss_and_accuracy(Scorer(model, Engine(model))(texts), texts.labels)[1] for model in (checkpoint, smaller))
+    before, after = (
+        float(are_right(Scorer(model, Engine(model))(texts), texts.labels, model.label_thresholds).mean()) for model in (checkpoint, smaller)
+    )
     write_checkpoint(output, smaller)
     return PruningReport(
         removed=removed,
@@ -115,13 +117,15 @@ def prune(
 def retrain(checkpoint: Checkpoint, epochs: int, data: DataSection, callbacks: Callbacks = SILENT) -> Checkpoint:
     """Train a checkpoint's weights further on its own training data, read from ``data``, at a tenth of the learning rate.
 
-    The best epoch on the validation part is kept; if every one makes them worse, only the last layer changes, by a scale and a shift.
+    The best epoch on the validation part is kept, by accuracy where ``training.monitor`` is ``last``. If no epoch is better than the start,
+    only the last layer changes, by a scale and a shift, and with several labels the thresholds.
     """
     training = checkpoint.config.training
     if isinstance(data, FilesData):
         data = data.model_copy(update={"test": None})  # --data names one file for all splits, which is no repetition of texts
-    shorter = training.model_copy(update={"epochs": epochs, "learning_rate": training.learning_rate / 10, "base": None})
-    config: Config = checkpoint.config.model_copy(update={"data": data, "training": shorter})
+    monitor = "accuracy" if training.monitor == "last" else training.monitor  # the last epoch may be worse than the start
+    changes = {"epochs": epochs, "learning_rate": training.learning_rate / 10, "base": None, "monitor": monitor}
+    config: Config = checkpoint.config.model_copy(update={"data": data, "training": training.model_copy(update=changes)})
     # Of a run that was trained on, the words and classes of the base come first, as the checkpoint has them.
     prepared = dataclasses.replace(prepare(config, callbacks, base=checkpoint if training.base else None), base=None)
     if prepared.vocabulary.tokens != checkpoint.vocabulary.tokens or prepared.class_names != checkpoint.class_names:
@@ -133,10 +137,11 @@ def retrain(checkpoint: Checkpoint, epochs: int, data: DataSection, callbacks: C
     trainer, validation = Trainer(config, prepared), Validation(config, prepared, unknowing, linear)
     start_from(trainer.model, weights)
     start = EpochRecord(0, math.nan, math.nan, *validation.score(trainer), 0.0, 0.0, best=True)
-    kept = dataclasses.replace(checkpoint, weights=validation.checkpoint(trainer, start).weights)
+    best = validation.checkpoint(trainer, start)
+    kept = dataclasses.replace(checkpoint, weights=best.weights, thresholds=best.thresholds)
     for record in fit(trainer, validation, callbacks.on_step, [start]):
         if record.best:
-            better = validation.checkpoint(trainer, record)
-            kept = dataclasses.replace(checkpoint, weights=better.weights, metrics=better.metrics)
+            best = validation.checkpoint(trainer, record)
+            kept = dataclasses.replace(checkpoint, weights=best.weights, thresholds=best.thresholds, metrics=best.metrics)
         callbacks.on_epoch(record)
     return kept
