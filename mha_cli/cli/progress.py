@@ -15,6 +15,7 @@ from mha_cli.cli.console import print_line
 from mha_cli.errors import plural, printable
 from mha_cli.system.callbacks import Callbacks, StepProgress
 
+BAR_WIDTH = 20  # most columns of the bar of a training
 PLAIN_SECONDS = 15.0  # seconds between two plain lines that only count
 
 
@@ -34,7 +35,7 @@ def training_progress() -> Iterator[Callbacks]:
             )
             return
         text = TextColumn("{task.description}", markup=False)
-        waiting, stepping = (SpinnerColumn(), text), (text, BarColumn(bar_width=20))
+        waiting, stepping = (SpinnerColumn(), text), (text, BarColumn(bar_width=BAR_WIDTH))
         display = Progress(console=console, transient=True)
         task = display.add_task("", total=None)
 
@@ -45,7 +46,10 @@ def training_progress() -> Iterator[Callbacks]:
 
         def on_step(progress: StepProgress) -> None:
             display.columns = stepping
-            display.update(task, description=step_text(progress), completed=progress.done, total=1.0)
+            text = step_text(progress)
+            if len(text) + 1 + BAR_WIDTH > console.width:  # the bar, which yields, needs the room of the rate
+                text = text.partition(" left")[0] + " left"
+            display.update(task, description=text, completed=progress.done, total=1.0)
             display.start()
 
         try:
@@ -100,4 +104,4 @@ def step_text(progress: StepProgress) -> str:
     if progress.texts_per_second is None or progress.seconds_left is None:
         return text
     minutes, seconds = divmod(round(progress.seconds_left), 60)
-    return f"{text}, {progress.texts_per_second:,.0f} texts/s, {minutes}:{seconds:02} left"
+    return f"{text}, {minutes}:{seconds:02} left, {progress.texts_per_second:,.0f} texts/s"

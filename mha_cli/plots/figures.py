@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mha_cli.arrays import Array
+from mha_cli.data.intervals import wilson_interval
 from mha_cli.errors import plural, printable
 from mha_cli.runtime.inspection import UNKNOWN_LEGEND, AttentionView, entropy_line, marked, mean_entropy, near_uniform
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from mha_cli.tuning.search import TuningSummary
 
 MAX_COLUMNS = 4
+FEW = 10  # answers of a bin, of which the share of right ones says little
 MAX_WIDTH = 24.0  # inches of a picture of many heads or of a long text, so that it still opens
 MAX_HEIGHT = 120.0  # inches, likewise
 SHOWN_CHARACTERS = 30  # characters of a name that a figure has room for
@@ -97,33 +99,40 @@ def attention_figure(view: AttentionView, block: int, head: int | None) -> Figur
     return figure
 
 
-def heads_figure(report: HeadReport) -> Figure:
-    """Maps of blocks by heads: where each head looks, the accuracy lost without it, and its gradient importance."""
+def head_maps(report: HeadReport) -> dict[str, tuple[list[float], str, float, float]]:
+    """By title: a value per head, a colour map, and the values of its ends. The accuracy lost is left out if it is NaN."""
+    looks_at = {target: [100 * score.looks_at[target] for score in report.heads] for target in report.heads[0].looks_at}
+    lost, importance = [100 * score.accuracy_fall for score in report.heads], [score.importance for score in report.heads]
+    most = max(map(abs, lost)) or 1.0
+    return {
+        **{f"weight on {target}, %": (shares, "Blues", 0.0, 100.0) for target, shares in looks_at.items()},
+        **({} if math.isnan(most) else {"accuracy lost without it, points": (lost, "PuOr_r", -most, most)}),
+        "gradient importance, nats": (importance, "Oranges", 0.0, max(importance)),
+    }
+
+
+def heads_figure(report: HeadReport, title: str = "") -> Figure:
+    """Maps of blocks by heads: where each head looks and how much it matters; with a title only that one, without its heading."""
     from matplotlib import colormaps
 
     blocks, heads = (1 + max(getattr(score, number) for score in report.heads) for number in ("block", "head"))
     width, height = min(2.2 + 0.12 * heads, MAX_WIDTH / 2), min(1.0 + 0.2 * blocks, MAX_HEIGHT / 4)
-    figure, grid = new_figure(2 * width + 0.4, 4 * height + 0.6, 4, 2)
-    lost, importance = [100 * score.accuracy_fall for score in report.heads], [score.importance for score in report.heads]
-    most = max(map(abs, lost)) or 1.0
-    looks_at = {target: [100 * score.looks_at[target] for score in report.heads] for target in report.heads[0].looks_at}
-    panels = [(f"weight on {target}, %", shares, "Blues", 0.0, 100.0) for target, shares in looks_at.items()]
-    panels += [
-        ("accuracy lost without it, points", lost, "PuOr_r", -most, most),
-        ("gradient importance, nats", importance, "Oranges", 0.0, max(importance)),
-    ]
-    for axes, (title, values, colours, least, largest) in zip(grid, panels, strict=True):
+    maps = {"": head_maps(report)[title]} if title else head_maps(report)
+    rows, columns = (1, 1) if title else (4, 2)
+    figure, grid = new_figure(columns * width + 0.4, rows * height + 0.6, rows, columns)
+    for axes, (heading, (values, colours, least, largest)) in zip(grid, maps.items(), strict=True):
         of_heads = np.full((blocks, heads), np.nan)  # blocks can have fewer heads
         of_heads[[score.block for score in report.heads], [score.head for score in report.heads]] = values
         shades = colormaps[colours].resampled(SHADES)
         cells = axes.pcolormesh(of_heads, cmap=shades, vmin=least, vmax=largest, edgecolors="0.5", linewidth=0.3)
-        axes.set_title(title, fontsize=9)
+        axes.set_title(heading, fontsize=9)
         for axis, count, room in ((axes.xaxis, heads, width / 0.2), (axes.yaxis, blocks, height / 0.2)):
             shown = np.arange(0, count, _every(count, room))
             axis.set_ticks(shown + 0.5, shown, fontsize=7)
         axes.invert_yaxis()
         figure.colorbar(cells, ax=axes).ax.tick_params(labelsize=7)
-    figure.suptitle(f"{plain(report.data)}, split {plain(report.split)}, {plural(report.num_texts, 'text')}", fontsize=10)
+    if not title:
+        figure.suptitle(f"{plain(report.data)}, split {plain(report.split)}, {plural(report.num_texts, 'text')}", fontsize=10)
     figure.supxlabel("head", fontsize=9)
     figure.supylabel("block", fontsize=9)
     return figure
@@ -168,14 +177,18 @@ def curves_figure(history: Sequence[EpochRecord]) -> Figure:
 
 def reliability_figure(bins: Array) -> Figure:
     """How often answers of a probability are right, beside how often they should be, and how many answers have it."""
-    figure, (above, below) = new_figure(4.0, 4.6, 2, 1)
+    figure, (above, below) = new_figure(4.0, 5.2, 2, 1)
     counts, confidence, accuracy = bins
-    starts, drawn = [number / len(counts) for number in range(len(counts))], {"align": "edge", "edgecolor": "0.5", "linewidth": 0.5}
-    above.bar(starts, accuracy, 1 / len(counts), label="right", **drawn)
-    above.plot(confidence[counts > 0], accuracy[counts > 0], "D", color="C1", markersize=4, label="at its mean probability")
-    above.plot([0, 1], [0, 1], ":", color="0.5", label="as sure as right")
+    starts, there = np.arange(len(counts)) / len(counts), counts > 0
+    drawn = {"align": "edge", "edgecolor": "0.5", "linewidth": 0.5}
+    above.bar(starts, accuracy, 1 / len(counts), color=[("C0", 1.0 if number >= FEW else 0.25) for number in counts], **drawn)
+    ends = np.array([wilson_interval(round(number * share), int(number)) for number, share in zip(*bins[[0, 2]][:, there], strict=True)])
+    confidence, accuracy = confidence[there], accuracy[there]
+    label = "at its mean probability, with 95 % interval"
+    above.errorbar(confidence, accuracy, abs(ends.T - accuracy), fmt="D", color="C1", markersize=4, linewidth=1, label=label)
+    above.plot([0, 1], [0, 1], ":", color="0.5", label="perfectly calibrated")
     above.set_ylabel("share that is right")
-    above.legend(frameon=False, fontsize=8)
+    figure.legend(loc="outside lower center", frameon=False, fontsize=8, title=f"pale: fewer than {FEW} answers", title_fontsize=8)
     below.bar(starts, counts, 1 / len(counts), **drawn)
     below.set_ylabel("texts")
     below.set_xlabel("probability of the answer")

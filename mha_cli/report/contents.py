@@ -1,5 +1,6 @@
 """The contents of a report, from one checkpoint and labelled texts."""
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,8 +25,10 @@ MOST_WORDS = 1_000  # words of a text that is explained: every word takes a forw
 SHOWN_WORDS = 80  # words of a text that are shown
 SHUFFLES, SHUFFLED_TEXTS = 3, 1_000  # shuffles of every text, and texts in the random part that is shuffled
 
-MOST_FOR_HEADS, ANSWERS_FOR_HEADS = 500, 32_000
-"""Texts in the random part that is scored without each head, and answers that this may take, so that many heads get fewer texts."""
+MOST_FOR_HEADS, ANSWERS_FOR_HEADS, PRODUCTS_FOR_HEADS = 500, 32_000, 1.5e12
+"""Texts in the random part that is scored without each head, and the most answers and multiplications that this may take."""
+
+FEWEST_FOR_HEADS = 100  # if fewer texts are allowed, the gradient is measured alone: one text would be more than a point of accuracy
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class Report:
     reliability: Float64s  # answers by their probability, from ``confidence_bins``
     mistakes: list[Mistake]  # wrong answers, the most confident first
     shuffle: ShuffleResult  # word-order test on a random part
-    heads: HeadReport  # importance of every head, on a random part
+    heads: HeadReport  # importance of every head, on a random part; by the gradient alone if silencing each takes long
     caveat: str = ""  # reason why the figures may be optimistic, or empty
 
 
@@ -86,7 +89,6 @@ def report(
         missed = several and not given[row, decided[row]]
         mistakes.append(_mistake(checkpoint, one, names[decided[row]], missed, float(confidence[row])))
     (shuffle,) = compare([(name, checkpoint, word_order)], SHUFFLES, SHUFFLED_TEXTS, callbacks=callbacks)
-    for_heads = max(1, min(MOST_FOR_HEADS, ANSWERS_FOR_HEADS // sum(checkpoint.config.model.heads)))
     return Report(
         name=name,
         checkpoint=checkpoint,
@@ -95,9 +97,19 @@ def report(
         reliability=in_bins,
         mistakes=mistakes,
         shuffle=shuffle,
-        heads=score_heads(checkpoint, labelled, for_heads, callbacks)[0],
+        heads=_score_heads(checkpoint, labelled, callbacks),
         caveat=labelled.caveat,
     )
+
+
+def _score_heads(checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callbacks) -> HeadReport:
+    model, lengths = checkpoint.config.model, labelled.texts.for_encoder.lengths
+    of_token = sum(math.prod(one.shape) for one in checkpoint.parameters if one.path.startswith("encoder_"))
+    of_text = np.mean(lengths * (of_token + 2.0 * model.num_blocks * model.embed_dim * lengths))
+    answers = int(min(ANSWERS_FOR_HEADS, PRODUCTS_FOR_HEADS / max(1.0, of_text)))
+    silence = answers // sum(model.heads) >= min(FEWEST_FOR_HEADS, len(lengths))
+    of_row = sum(model.heads) if silence else 3  # the gradient of a text takes about as long as three answers
+    return score_heads(checkpoint, labelled, max(1, min(MOST_FOR_HEADS, answers // of_row)), callbacks, silence)[0]
 
 
 def _mistake(checkpoint: Checkpoint, one: LabelledText, answer: str, missed: bool, probability: float) -> Mistake:

@@ -51,11 +51,13 @@ def write_page(report: Report, made_with: Mapping[str, str], again: Sequence[str
         files(package).joinpath(name).read_text("utf-8")
         for package, name in (("mha_cli.report", "page.html"), ("mha_cli.pages", "shared.css"))
     )
+    most_lost = max(head.accuracy_fall for head in report.heads.heads)  # NaN if no head was silenced
+    head_maps = {f"heads-{number}": title for number, title in enumerate(figures.head_maps(report.heads)) if not most_lost <= 0}
     drawn: list[tuple[str, Callable[[Any], Figure], Any]] = [
         ("reliability", figures.reliability_figure, report.reliability),
         *([("lengths", figures.lengths_figure, report.evaluation.by_length)] if isinstance(report.evaluation, Evaluation) else []),
         ("order", figures.shuffle_figure, [report.shuffle]),
-        *([("heads", figures.heads_figure, report.heads)] if any(head.accuracy_fall > 0 for head in report.heads.heads) else []),
+        *((name, partial(figures.heads_figure, title=title), report.heads) for name, title in head_maps.items()),
         *([("curves", figures.curves_figure, report.history)] if report.history else []),
     ]
     text = environment.from_string(page).render(
@@ -63,6 +65,8 @@ def write_page(report: Report, made_with: Mapping[str, str], again: Sequence[str
         scored=report.evaluation,
         style=Markup(style),
         svg={name: inline_svg(name, partial(draw, shown)) for name, draw, shown in drawn},
+        head_maps=head_maps,
+        silenced=not math.isnan(most_lost),
         config=config_to_yaml(report.checkpoint.config).splitlines(),
         made_with=made_with,
         again=again,

@@ -2,6 +2,7 @@ import dataclasses
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from contextlib import nullcontext
@@ -76,12 +77,13 @@ def test_plain_lines_on_stderr_that_is_no_terminal(trained: Run) -> None:
     assert epochs == [f"epoch {epoch}" for epoch in range(1, 13)]
 
 
-STEP = StepProgress(epoch=2, epochs=3, step=5, steps=7, loss=0.25, accuracy=0.875, done=0.5, texts_per_second=1234.5, seconds_left=61.0)
-EPOCH = EpochRecord(2, 0.25, 0.875, 0.5, 0.75, 1.5, 1234.0, True)
+STEP = StepProgress(12, 20, 123, 456, loss=0.25, accuracy=0.875, done=0.5, texts_per_second=1234.5, seconds_left=3661.0)
+EPOCH = EpochRecord(12, 0.25, 0.875, 0.5, 0.75, 1.5, 1234.0, True)
 
 
-def test_a_terminal_gets_a_live_display(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(progress, "_console", lambda: nullcontext(Console(stderr=True, force_terminal=True, width=150)))
+@pytest.mark.parametrize(("width", "rate"), [(80, ""), (100, ""), (150, ", 1,234 texts/s")])
+def test_a_terminal_gets_a_live_display(width: int, rate: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(progress, "_console", lambda: nullcontext(Console(stderr=True, force_terminal=True, width=width)))
     with training_progress() as callbacks:
         callbacks.log("reading [bold]\x1b[31m")
         callbacks.note("odd [bold]\x1b[31m")
@@ -90,11 +92,13 @@ def test_a_terminal_gets_a_live_display(monkeypatch: pytest.MonkeyPatch, capsys:
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "odd [bold]\\x1b[31m\n" in shown.err  # a line of its own
-    assert "epoch 2/3, step 5/7, loss 0.2500, accuracy 0.8750, 1,234 texts/s, 1:01 left" in shown.err
-    assert "epoch 2: loss 0.2500, validation loss 0.5000, validation accuracy 0.7500, 1.5 s (1,234 texts/s), kept" in shown.err
+    (bar, *_) = re.findall(rf"epoch 12/20, step 123/456, loss 0.2500, accuracy 0.8750, 61:01 left{rate} (.*)", shown.err)
+    assert len(re.findall("[━╸╺]", bar)) >= 10
+    assert f"{EPOCH}\n" in shown.err
+    assert str(EPOCH) == "epoch 12: loss 0.2500, validation loss 0.5000, accuracy 0.7500, kept so far"
     assert "\x1b[31m" not in shown.err
     first = dataclasses.replace(STEP, texts_per_second=None, seconds_left=None)  # the first step is no measure of the others
-    assert step_text(first) == "epoch 2/3, step 5/7, loss 0.2500, accuracy 0.8750"
+    assert step_text(first) == "epoch 12/20, step 123/456, loss 0.2500, accuracy 0.8750"
 
 
 PROGRESS = """
@@ -139,10 +143,10 @@ def test_the_closing_table(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
     monkeypatch.setenv("COLUMNS", "150")
     metrics = {"calibration_error_before": 0.125, "calibration_error_after": 0.0625}
     path = tmp_path / "[bold]" / "checkpoint.keras"
-    render.training(TrainingSummary(path, EPOCH, 3, 1080, 120, 16385, 245, 4.5, "bfloat16", metrics), "mha evaluate runs/x")
+    render.training(TrainingSummary(path, EPOCH, 20, 1080, 120, 16385, 245, 4.5, "bfloat16", metrics), "mha evaluate runs/x")
     shown = capsys.readouterr().out
     calibration = "0.0625, without a scale and a shift 0.1250"
-    figures = ("2 of 3", "75.00% of 120 texts", "0.5000", calibration, "1,080 texts", "16,385", "245 ids")
+    figures = ("12 of 20", "75.00% of 120 texts", "0.5000", calibration, "1,080 texts", "16,385", "245 ids")
     for figure in (*figures, "4.5 s (1,234 texts/s, bfloat16)"):
         assert figure in shown
     assert shown.endswith("\nnext: mha evaluate runs/x\n")

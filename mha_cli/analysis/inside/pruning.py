@@ -100,7 +100,8 @@ def prune(
         smaller = retrain(smaller, retrain_epochs, data or checkpoint.config.data, callbacks)
     # NumPy: another engine may start for one of them alone.
     before, after = (
-        float(are_right(Scorer(model, Engine(model))(texts), texts.labels, model.label_thresholds).mean()) for model in (checkpoint, smaller)
+        float(are_right(Scorer(model, Engine(model))(texts), texts.labels, model.label_thresholds).mean())
+        for model in (checkpoint, smaller)
     )
     write_checkpoint(output, smaller)
     return PruningReport(
