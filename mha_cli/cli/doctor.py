@@ -150,4 +150,5 @@ def _checkpoint(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, value in report["metrics"].items():
         yield name.replace("_", " "), f"{value:.6g}"
     if thresholds := report["thresholds"]:
-        yield "thresholds", listed([f"{name} {value:.4f}" for name, value in thresholds.items()], SHOWN_CLASSES)
+        shown = [f"{name} none" if value == 1 else f"{name} {value:.4f}" for name, value in thresholds.items()]
+        yield "thresholds", listed(shown, SHOWN_CLASSES)

@@ -220,7 +220,7 @@ def _print_thresholds(result: Evaluation) -> None:
         lines.append(f"the {len(scores)} that find least, of {len(result.thresholds):,} (--json has all)")
     rows = []
     for score in scores:
-        threshold = "none" if score.reached is False else f"{score.threshold:.4f}"
+        threshold = "none" if score.reached is False or score.threshold == 1 else f"{score.threshold:.4f}"
         precision, recall = _share(score.precision, score.precision_interval), _share(score.recall, score.recall_interval)
         rows.append((printable(score.name), threshold, precision, recall, f"{score.num_answers:,}"))
     figures = ["threshold", "precision\n(95 % interval)", "recall\n(95 % interval)", "answers"]

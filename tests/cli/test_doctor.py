@@ -55,7 +55,7 @@ def test_a_checkpoint_in_order(tmp_path: Path, mha: Mha) -> None:
 
 def test_what_a_person_sees(tmp_path: Path, mha: Mha) -> None:
     path = small_checkpoint_file(tmp_path / "a.keras", NAMES)
-    rewrite(path, thresholds={"two": 0.25, "one": 2 / 3})
+    rewrite(path, thresholds={"two": 0.25, "one": 2 / 3, NAMES[2]: 1})
     result = mha("doctor", "a.keras", env={"MHA_CHECKPOINT": "gone.keras", "COLUMNS": "300"}).silent()
     assert "\x1b" not in result.stdout
     for words in (
@@ -70,7 +70,7 @@ def test_what_a_person_sees(tmp_path: Path, mha: Mha) -> None:
         r"3: one, two, [bold]\x1b[31mthree",
         "13 ids",
         "validation accuracy │ 0.75",
-        "two 0.2500, one 0.6667",
+        r"two 0.2500, one 0.6667, [bold]\x1b[31mthree none",
     ):
         assert words in result.stdout, words
 

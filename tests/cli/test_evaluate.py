@@ -86,7 +86,8 @@ def test_thresholds_of_many_classes(mha: Mha, tmp_path: Path) -> None:
     names = tuple(f"class{number}" for number in range(17))
     small_checkpoint_file(tmp_path / "many.keras", names)
     (tmp_path / "more.csv").write_text("text,label\n" + "".join(f"the film,{name}\na superb film,{name}\n" for name in names))
-    shown = mha("evaluate", "many.keras", "--data", "more.csv", "--find-threshold", "precision=1").stdout
+    shown = mha("evaluate", "many.keras", "--data", "more.csv", "--find-threshold", "precision=1", "-o", "kept.keras").stdout
+    assert mha("evaluate", "kept.keras", "--data", "more.csv").stdout.count("none") == shown.count("none") == 15
     assert "17 of 17 classes cannot be as good as that" in shown
     assert "the 15 that find least, of 17 (--json has all)" in shown
     assert "0.0% of the texts are answered, 0.0% of these rightly" in shown

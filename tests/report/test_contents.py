@@ -1,4 +1,5 @@
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -90,12 +91,24 @@ def test_of_a_long_text_the_part_that_decides_is_shown(tmp_path: Path, monkeypat
     assert one.num_before + 4 + one.num_after == len(whole.words)
 
 
-def test_what_would_take_long_is_left_out(data: FilesData, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("limit", "most", "num_texts", "silenced"),
+    [
+        ("ANSWERS_FOR_HEADS", 15, 7, True),  # of two heads
+        ("PRODUCTS_FOR_HEADS", 3e5, 10, False),  # a gradient takes as long as three answers
+    ],
+)
+def test_what_would_take_long_is_left_out(
+    limit: str, most: float, num_texts: int, silenced: bool, data: FilesData, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(contents, "MOST_WORDS", 4)
-    monkeypatch.setattr(contents, "ANSWERS_FOR_HEADS", 15)
+    monkeypatch.setattr(contents, "FEWEST_FOR_HEADS", 7 if silenced else 100)
+    monkeypatch.setattr(contents, limit, most)
     checkpoint = small_checkpoint()
     labelled = labelled_texts(checkpoint, data)
     found = report("run", checkpoint, data, labelled, labelled)
-    assert found.heads.num_texts == 7  # of two heads
+    assert found.heads.num_texts == num_texts
+    assert [math.isnan(head.accuracy_fall) for head in found.heads.heads] == [not silenced] * 2
+    assert all(head.importance > 0 for head in found.heads.heads)
     for one in found.mistakes:
         assert (one.falls is None) == (not 0 < len(one.words) <= 4)

@@ -1,6 +1,7 @@
 """The page as it is written; tests/cli/test_report.py opens it in a browser."""
 
 import dataclasses
+import math
 import re
 from typing import Any
 
@@ -56,8 +57,8 @@ def test_it_needs_nothing_but_itself(made: Report, tmp_path: Path) -> None:
     assert {reference.removeprefix("#") for reference in page.references} <= set(page.ids)
     assert all(reference.startswith("#") for reference in page.references)
     assert set(re.findall(r"url\(#([^)]+)\)", source)) <= set(page.ids)
-    assert page.tags.count("svg") == 5
-    assert source.count('<svg viewBox="') == source.count('role="img" aria-labelledby=') == 5
+    assert page.tags.count("svg") == 4 + 8
+    assert source.count('<svg viewBox="') == source.count('role="img" aria-labelledby=') == 4 + 8
     for wanted in ("prefers-color-scheme: dark", ":focus-visible", 'name="viewport"', "@media print"):
         assert wanted in source
 
@@ -89,18 +90,19 @@ def test_words_stand_in_the_direction_of_their_script(made: Report, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("falls", "said"),
+    ("falls", "said", "maps"),
     [
-        ((-0.01, 0.02), "The most that silencing a head costs is 2.00 points of accuracy (head 1 of block 0)."),
-        ((0.0, -0.01), "Silencing any one head costs no accuracy."),
+        ((-0.01, 0.02), "The most that silencing a head costs is 2.00 points of accuracy on 50 texts (head 1 of block 0).", 8),
+        ((0.0, -0.01), "Silencing any one head costs no accuracy on 50 texts.", 0),
+        ((math.nan, math.nan), "an estimate from one gradient (Michel et al. 2019, eq. 2), on 50 texts. The most important is head", 7),
     ],
 )
-def test_heads_have_a_chart_where_one_costs_something(falls: tuple[float, float], said: str, made: Report, tmp_path: Path) -> None:
+def test_heads_have_maps_where_they_matter(falls: tuple[float, float], said: str, maps: int, made: Report, tmp_path: Path) -> None:
     heads = [dataclasses.replace(head, accuracy_fall=fall) for head, fall in zip(made.heads.heads, falls, strict=True)]
     source = page_of(dataclasses.replace(made, heads=dataclasses.replace(made.heads, heads=heads)), tmp_path)
     assert said in source
-    assert source.count("silencing a head") + source.count("Silencing any") == 1
-    assert source.count("<svg") == 4 + (max(falls) > 0)
+    assert source.count("silencing a head") + source.count("Silencing any") + source.count("an estimate") == 1
+    assert source.count("<svg") == 4 + maps
 
 
 def test_the_same_shade_is_the_same_change_of_the_log_odds_in_every_text() -> None:
@@ -116,7 +118,7 @@ def test_what_is_missing_is_told(made: Report, tmp_path: Path) -> None:
     wordless = Mistake("a.csv:2", "neg", "pos", False, 0.9, [], None, 0, 0)
     less = dataclasses.replace(made, evaluation=scored, history=[], mistakes=[unexplained, wordless])
     source = page_of(less, tmp_path)
-    assert source.count("<svg") == 4
+    assert source.count("<svg") == 3 + 8
     text = " ".join(Parsed(source).text.split())
     for wanted in ("no history of the training", "the film (1,234 words)", "Too long to explain here", "no words", "ROC AUC–"):
         assert wanted in text
