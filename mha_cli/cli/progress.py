@@ -30,7 +30,7 @@ def training_progress() -> Iterator[Callbacks]:
                 log=show,
                 count=count,
                 note=show,
-                on_step=lambda progress: count(step_text(progress)),
+                on_step=lambda progress: count("".join(step_text(progress))),
                 on_epoch=lambda record: show(str(record)),
             )
             return
@@ -46,10 +46,9 @@ def training_progress() -> Iterator[Callbacks]:
 
         def on_step(progress: StepProgress) -> None:
             display.columns = stepping
-            text = step_text(progress)
-            if len(text) + 1 + BAR_WIDTH > console.width:  # the bar, which yields, needs the room of the rate
-                text = text.partition(" left")[0] + " left"
-            display.update(task, description=text, completed=progress.done, total=1.0)
+            text, rate = step_text(progress)
+            has_room = len(text + rate) + 1 + BAR_WIDTH <= console.width  # the bar would become shorter, not the text
+            display.update(task, description=text + rate * has_room, completed=progress.done, total=1.0)
             display.start()
 
         try:
@@ -97,11 +96,11 @@ def status(first: str) -> Iterator[Callbacks]:
         )
 
 
-def step_text(progress: StepProgress) -> str:
-    """The progress of an epoch, in one line."""
+def step_text(progress: StepProgress) -> tuple[str, str]:
+    """The progress of an epoch, in one line, and what the line ends with if there is room: the texts per second."""
     text = f"epoch {progress.epoch}/{progress.epochs}, step {progress.step}/{progress.steps}"
     text += f", loss {progress.loss:.4f}, accuracy {progress.accuracy:.4f}"
     if progress.texts_per_second is None or progress.seconds_left is None:
-        return text
+        return text, ""
     minutes, seconds = divmod(round(progress.seconds_left), 60)
-    return f"{text}, {minutes}:{seconds:02} left, {progress.texts_per_second:,.0f} texts/s"
+    return f"{text}, {minutes}:{seconds:02} left", f", {progress.texts_per_second:,.0f} texts/s"

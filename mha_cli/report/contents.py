@@ -105,7 +105,7 @@ def report(
 def _score_heads(checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callbacks) -> HeadReport:
     model, lengths = checkpoint.config.model, labelled.texts.for_encoder.lengths
     of_token = sum(math.prod(one.shape) for one in checkpoint.parameters if one.path.startswith("encoder_"))
-    of_text = np.mean(lengths * (of_token + 2.0 * model.num_blocks * model.embed_dim * lengths))
+    of_text = float(np.mean(lengths * (of_token + 2.0 * model.num_blocks * model.embed_dim * lengths)))
     answers = int(min(ANSWERS_FOR_HEADS, PRODUCTS_FOR_HEADS / max(1.0, of_text)))
     silence = answers // sum(model.heads) >= min(FEWEST_FOR_HEADS, len(lengths))
     of_row = sum(model.heads) if silence else 3  # the gradient of a text takes about as long as three answers

@@ -98,7 +98,7 @@ def test_a_terminal_gets_a_live_display(width: int, rate: str, monkeypatch: pyte
     assert str(EPOCH) == "epoch 12: loss 0.2500, validation loss 0.5000, accuracy 0.7500, kept so far"
     assert "\x1b[31m" not in shown.err
     first = dataclasses.replace(STEP, texts_per_second=None, seconds_left=None)  # the first step is no measure of the others
-    assert step_text(first) == "epoch 12/20, step 123/456, loss 0.2500, accuracy 0.8750"
+    assert step_text(first) == ("epoch 12/20, step 123/456, loss 0.2500, accuracy 0.8750", "")
 
 
 PROGRESS = """

@@ -60,7 +60,7 @@ def score_heads(
 ) -> tuple[HeadReport, EncodedTexts]:
     """How much each head matters and where it looks, and the texts of the measurement: ``max_texts`` random ones, or all.
 
-    Without ``silence``, the accuracy without each head is not measured, which takes one pass over the texts per head.
+    With ``silence``, each head takes one more pass over the texts, for the accuracy without it.
 
     Source: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", sections 3.2 and 4.1 (eq. 2).
     """
@@ -83,11 +83,10 @@ def score_heads(
     heads = []
     for block, count in enumerate(counts):
         for head in range(count):
-            without = math.nan
             if silence:
                 callbacks.log(f"silencing head {head} of block {block}")
                 masks[block].assign(tf.one_hot(head, count, on_value=0.0, off_value=1.0))
-                without = accuracy()
+            without = accuracy() if silence else math.nan
             shares = dict(zip(TARGETS, looks_at[block][head].tolist(), strict=True))
             heads.append(HeadScore(block, head, without, with_all - without, float(importance[block][head]), shares))
         masks[block].assign(tf.ones(count))

@@ -99,16 +99,14 @@ def prune(
     if retrain_epochs:
         smaller = retrain(smaller, retrain_epochs, data or checkpoint.config.data, callbacks)
     # NumPy: another engine may start for one of them alone.
-    before, after = (
-        float(are_right(Scorer(model, Engine(model))(texts), texts.labels, model.label_thresholds).mean())
-        for model in (checkpoint, smaller)
-    )
+    models = (checkpoint, smaller)
+    before, after = (are_right(Scorer(model, Engine(model))(texts), texts.labels, model.label_thresholds) for model in models)
     write_checkpoint(output, smaller)
     return PruningReport(
         removed=removed,
         checkpoint=output,
-        accuracy_before=before,
-        accuracy_after=after,
+        accuracy_before=float(before.mean()),
+        accuracy_after=float(after.mean()),
         num_weights_before=checkpoint.num_weights,
         num_weights_after=smaller.num_weights,
         retrained_epochs=retrain_epochs,
