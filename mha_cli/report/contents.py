@@ -25,7 +25,7 @@ MOST_WORDS = 1_000  # words of a text that is explained: every word takes a forw
 SHOWN_WORDS = 80  # words of a text that are shown
 SHUFFLES, SHUFFLED_TEXTS = 3, 1_000  # shuffles of every text, and texts in the random part that is shuffled
 
-MOST_FOR_HEADS, ANSWERS_FOR_HEADS, PRODUCTS_FOR_HEADS = 500, 32_000, 1.5e12
+MOST_FOR_HEADS, ANSWERS_FOR_HEADS, PRODUCTS_FOR_HEADS = 500, 32_000, 5e11
 """Texts in the random part that is scored without each head, and the most answers and multiplications that this may take."""
 
 FEWEST_FOR_HEADS = 100  # if fewer texts are allowed, the gradient is measured alone: one text would be more than a point of accuracy
