@@ -89,14 +89,14 @@ def refuse_used(output: Path) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise MhaError(f"--output {name}: cannot be used: {reason_of(error)}", "choose another folder") from None
+        raise MhaError(f"{name}: cannot be used: {reason_of(error)}", "choose another folder") from None
     if not used:
         return
     if (output / METRICS).is_file():
-        raise MhaError(f"--output {name}: holds a finished run", "choose another folder, or remove this one")
+        raise MhaError(f"{name}: holds a finished run", "choose another folder, or remove this one")
     if (output / CONFIG).is_file():
-        raise MhaError(f"--output {name}: holds an unfinished run", "add --resume to go on with it, or choose another folder")
-    raise MhaError(f"--output {name}: is not empty", "choose another folder")
+        raise MhaError(f"{name}: holds an unfinished run", "`mha train --resume` goes on with it; or choose another folder")
+    raise MhaError(f"{name}: is not empty", "choose another folder")
 
 
 def refuse_other_run(output: Path, config: Config) -> None:
@@ -104,11 +104,11 @@ def refuse_other_run(output: Path, config: Config) -> None:
     name = shown_path(output)
     for written in (CHECKPOINT, CONFIG, METRICS, HISTORY, STATE.parent, STATE, TEXTS):
         if (output / written).is_symlink():
-            raise MhaError(f"--output {name}: its {written} is a link", "put there what it leads to, or choose another folder")
+            raise MhaError(f"{name}: its {written} is a link", "put there what it leads to, or choose another folder")
     if not (output / CONFIG).is_file():
-        raise MhaError(f"--output {name}: holds no run to resume", "leave --resume out")
+        raise MhaError(f"{name}: holds no run to resume", "begin it without --resume")
     if (output / METRICS).is_file():
-        raise MhaError(f"--output {name}: its run is finished", "choose another folder for a new one")
+        raise MhaError(f"{name}: its run is finished", "choose another folder for a new one")
     earlier, now = config_to_dict(load_config(output / CONFIG)), config_to_dict(config)
     found = {key: earlier["data"].get(key) for key in ("text_column", "label_column") if key in now["data"] and now["data"][key] is None}
     now = {**now, "auto": earlier.get("auto", False), "data": now["data"] | found}  # what was open is decided, and the columns are found
@@ -123,7 +123,7 @@ def refuse_other_settings(output: Path, earlier: Mapping[str, Any], now: Mapping
     for name in {**after, **before}:
         if before.get(name) != after.get(name):
             values = f"{printable(name)}={printable(str(before.get(name)))}, the config {printable(str(after.get(name)))}"
-            raise MhaError(f"--output {shown_path(output)}: its run has {values}", way_out)
+            raise MhaError(f"{shown_path(output)}: its run has {values}", way_out)
 
 
 def _by_full_name(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def refuse_other_texts(output: Path, digest: bytes) -> None:
     path = output / TEXTS
     path.parent.mkdir(exist_ok=True)
     if path.exists() and path.read_bytes() != digest:
-        raise MhaError(f"--output {shown_path(output)}: it began with other texts or labels", "put those back, or choose another folder")
+        raise MhaError(f"{shown_path(output)}: it began with other texts or labels", "put those back, or choose another folder")
     with atomic_write(path) as file:
         file.write(digest)
 
@@ -167,7 +167,7 @@ def held_directory(output: Path, refuse: Callable[[], None]) -> Iterator[None]:
         try:
             output.mkdir(parents=True)
         except OSError as error:
-            raise MhaError(f"--output {shown_path(output)}: cannot be made: {reason_of(error)}", "choose another folder") from None
+            raise MhaError(f"{shown_path(output)}: cannot be made: {reason_of(error)}", "choose another folder") from None
     try:
         with locked(output):
             if not missing:

@@ -122,7 +122,7 @@ def label_evaluation(result: LabelEvaluation) -> None:
     print_figures(f"{result.data}, split {result.split}", figures.items())
     scores, title = [score for score in result.labels if score.f1 is not None], "Labels"
     if missed := sum(score.reached is False for score in scores):
-        print_line(f"{missed:,} of {plural(len(scores), 'label')} cannot be as good as that: their threshold is 1 or 0")
+        print_line(f"{missed:,} of {plural(len(scores), 'label')} miss the target at every threshold: theirs is 1 or 0")
     if len(scores) > 2 * TABLE_CLASSES:
         scores = sorted(scores, key=lambda score: (score.f1 or 0.0, -score.num_texts))[:TABLE_CLASSES]
         title = f"The {len(scores)} labels of lowest F1, of {len(result.labels):,} (--json has all)"
@@ -214,7 +214,7 @@ def _print_thresholds(result: Evaluation) -> None:
     answers, right = (sum(getattr(score, name) for score in scores) for name in ("num_answers", "num_right"))
     lines = [f"Thresholds: {answers / result.num_texts:.1%} of the texts are answered, {right / max(1, answers):.1%} of these rightly"]
     if missed := sum(score.reached is False for score in scores):
-        lines.append(f"{missed:,} of {len(scores):,} classes cannot be as good as that")
+        lines.append(f"{missed:,} of {len(scores):,} classes miss the target at every threshold")
     if len(scores) > TABLE_CLASSES:
         scores = sorted(scores, key=lambda score: (score.reached is not False, score.recall or 0.0))[:TABLE_CLASSES]
         lines.append(f"the {len(scores)} that find least, of {len(result.thresholds):,} (--json has all)")

@@ -54,7 +54,7 @@ def answers_of_run(data: PreparedData, path: Path, callbacks: Callbacks) -> Floa
 def with_answers(data: PreparedData, answers: Array) -> PreparedData:
     """The data with a teacher's answers, (N + M, C); a text without a label has the class that is most probable by them.
 
-    Where texts may have several labels, it has those that are more probable than not.
+    Where texts may have several labels, it gets those whose probability is above one half.
     """
     guessed = answers[len(data.train) :]
     data = dataclasses.replace(data, answers=answers.astype(np.float16, copy=False))

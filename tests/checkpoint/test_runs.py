@@ -144,7 +144,7 @@ def test_a_directory_is_checked_when_it_is_held(monkeypatch: pytest.MonkeyPatch)
 def test_a_used_directory(file: str) -> None:
     kept = make_file(f"used/{file}", content="mine")
     for asking in (lambda: refuse_used(Path("used")), run_directory(Path("used"), Config()).__enter__):
-        assert error_of(asking).startswith("--output used: ")
+        assert error_of(asking).startswith("used: ")
     assert kept.read_text() == "mine"
 
 
@@ -175,7 +175,7 @@ def test_a_run_of_another_config(changed: dict[str, object], message: str, confi
     refuse_other_run(Path("run"), config)
     other = config_from_dict({"seed": 3, "training": {"epochs": 7}} | changed, "test")
     said = error_of(refuse_other_run, Path("run"), other)
-    assert said == f"--output run: its run has {message}; resume with --config run/config.yaml"
+    assert said == f"run: its run has {message}; resume with --config run/config.yaml"
 
 
 @pytest.mark.parametrize("written", ["checkpoint.keras", "config.yaml", "history.jsonl", "metrics.json", "last", "last/state.npz"])
@@ -184,13 +184,13 @@ def test_a_run_that_would_be_written_elsewhere_is_not_resumed(written: str, conf
     Path("run", written).parent.mkdir(exist_ok=True)
     Path("run", written).unlink(missing_ok=True)
     Path("run", written).symlink_to(Path("elsewhere").absolute())
-    message = f"--output run: its {written} is a link; put there what it leads to, or choose another folder"
+    message = f"run: its {written} is a link; put there what it leads to, or choose another folder"
     assert error_of(refuse_other_run, Path("run"), config) == message
 
 
 def test_no_run_and_a_finished_run_are_not_resumed(config: Config) -> None:
     resumed = run_directory(Path("nowhere"), config, resume=True)
-    assert error_of(resumed.__enter__) == "--output nowhere: holds no run to resume; leave --resume out"
+    assert error_of(resumed.__enter__) == "nowhere: holds no run to resume; begin it without --resume"
     assert not Path("nowhere").exists()
     make_file("run/metrics.json")
-    assert error_of(refuse_other_run, Path("run"), config) == "--output run: its run is finished; choose another folder for a new one"
+    assert error_of(refuse_other_run, Path("run"), config) == "run: its run is finished; choose another folder for a new one"

@@ -414,17 +414,17 @@ SECTIONS: dict[str, list[Case]] = {
     ],
     "Output": [
         *(
-            Case(f"{TRAIN} --output {name}", f"--output {name}: {message}")
+            Case(f"{TRAIN} --output {name}", f"{name}: {message}")
             for name, message in (
                 ("finished", "holds a finished run; choose another folder, or remove this one"),
-                ("unfinished", "holds an unfinished run; add --resume to go on with it, or choose another folder"),
+                ("unfinished", "holds an unfinished run; `mha train --resume` goes on with it; or choose another folder"),
                 (".", "is not empty; choose another folder"),
                 ("file", "cannot be used: Not a directory; choose another folder"),
                 ("/proc/x", "cannot be made: No such file or directory; choose another folder"),
                 ("loop", "cannot be used: Too many levels of symbolic links; choose another folder"),
             )
         ),
-        Case("shuffle-test --config sample.yaml --output mine", "--output mine: is not empty; choose another folder"),
+        Case("shuffle-test --config sample.yaml --output mine", "mine: is not empty; choose another folder"),
         Case(
             f"{FILM} -o labels.xlsx",
             "--output labels.…: mha writes no such files; name a .csv file, which spreadsheet programs open, or …",

@@ -14,9 +14,11 @@ from sklearn import metrics
 import mha_cli
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.checkpoint.runs import PACKAGED
+from mha_cli.config.loading import config_to_dict
 from mha_cli.config.settings import FilesData, MemoryData
 from mha_cli.data.files import FileTexts
 from mha_cli.data.training_on import config_to_train_on
+from tests.checkpoints import write_run
 from tests.cli.command import TRACED_SOON, Mha, Result, Run, refusal, run_here, set_all
 from tests.tables import write_table
 
@@ -316,11 +318,10 @@ def test_a_run_takes_in_a_further_label(trained: Run, tmp_path: Path) -> None:
 def test_a_table_comes_after_lists(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In its cells the labels are separated as in the answers."""
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(trained.cwd / "runs/visits", "run")
+    checkpoint = read_checkpoint(trained.cwd / "runs/visits/checkpoint.keras")
+    write_run(Path("run"), checkpoint, data={**config_to_dict(checkpoint.config)["data"], "train": "lists.jsonl", "label_separator": None})
     for name in ("lists", "more"):
         Path(f"{name}.jsonl").write_text("".join(json.dumps({"text": text, "labels": labels}) + "\n" for text, labels in rows(20)))
     Path("more.csv").write_text("text,labels\nthe soup was cheap,food|price\n")
-    config = (Path("run") / "config.yaml").read_text().replace("label_separator: '|'", "label_separator: null")
-    (Path("run") / "config.yaml").write_text(config.replace("visits.csv", "lists.jsonl"))
     settings = config_to_train_on(Path("run"), ["data.train=more.csv"]).data
     assert [*FileTexts(FilesData.model_validate(settings.model_dump())).read("train")][-1].label == ("food", "price")

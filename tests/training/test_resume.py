@@ -153,7 +153,7 @@ def test_a_run_does_not_go_on_with_other_settings_than_were_decided(undecided: C
     interrupt(undecided, tmp_path / "run", 6)
     other = config_from_dict(config_to_dict(undecided) | {"text": {"sequence_length": 9}}, "test")
     assert error_of(lambda: train(other, tmp_path / "run", resume=True)) == (
-        f"--output {tmp_path}/run: its run has text.sequence_length=16, the config 9; resume with --config {tmp_path}/run/{CONFIG}"
+        f"{tmp_path}/run: its run has text.sequence_length=16, the config 9; resume with --config {tmp_path}/run/{CONFIG}"
     )
 
 
@@ -165,7 +165,7 @@ def test_a_run_does_not_go_on_with_other_texts(config: Config, data: PreparedDat
     output = shutil.copytree(stopped, tmp_path / "run")
     for other in (dataclasses.replace(data.train, tokens=swapped), dataclasses.replace(data.train, labels=relabelled)):
         assert error_of(lambda: train(config, output, data=dataclasses.replace(data, train=other), resume=True)) == (  # noqa: B023
-            f"--output {output}: it began with other texts or labels; put those back, or choose another folder"
+            f"{output}: it began with other texts or labels; put those back, or choose another folder"
         )
     train(config, output, data=data, resume=True)
 
