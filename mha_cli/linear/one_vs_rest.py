@@ -35,7 +35,7 @@ from mha_cli.system.callbacks import SILENT, Callbacks, counted_down
 
 TOLERANCE = 1e-2  # tolerance of the solver; a smaller one changes only digits that do not generalize
 LARGEST_DUAL_C = 30.0  # beyond it, dual coordinate descent converges slowly, and texts are few: the primal solver is quick
-MOST_ONE_BY_ONE = 20_000  # features of a text times units, up to which a solver for each unit is quicker than one for all at once
+MOST_ONE_BY_ONE = 14_000  # features of a text × units × ∛C, up to which a solver per unit is quicker than one for all: a large C takes passes
 PRIOR_TEXTS = 2.0  # texts of the usual mix of classes that are added to those that have a feature, whatever the number of classes
 FOLDS = 5  # folds of the texts; each gets out-of-fold logits from a model of the others
 FOLDS_OF_MANY = 2  # the same where the features are not in memory at once: half of so many texts suffice
@@ -98,8 +98,8 @@ def fit_one_vs_rest(
     names the fit for progress.
     """
     features, labels, embeddings, units = examples.features, examples.labels, examples.embeddings, examples.units
-    in_memory = not isinstance(features, StoredFeatures)
-    if in_memory and features.nnz * units > MOST_ONE_BY_ONE * len(labels) and regularization.c <= LARGEST_DUAL_C:
+    c, in_memory = regularization.c, not isinstance(features, StoredFeatures)
+    if in_memory and features.nnz * units * np.cbrt(c) > MOST_ONE_BY_ONE * len(labels) and c <= LARGEST_DUAL_C:
         features = stored([features], embeddings)
     if isinstance(features, StoredFeatures):
         return _fit_stored(features, examples, regularization, callbacks, what)
@@ -124,7 +124,7 @@ def fit_one_vs_rest(
             return 0.0, 0.0 * mean_D, 0.0
         if is_class.all() or not is_class.any():
             return 0.0, 0.0 * mean_D, 1.0 if is_class.all() else -1.0
-        solver = LinearSVC(C=regularization.c, dual=regularization.c <= LARGEST_DUAL_C, tol=TOLERANCE, random_state=0)
+        solver = LinearSVC(C=c, dual=c <= LARGEST_DUAL_C, tol=TOLERANCE, random_state=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # what a thousand passes leave does not generalize
             weights = examples.weights * _label_weights(is_class, examples.repeats) if are_several(labels) else examples.weights
