@@ -35,8 +35,8 @@ from mha_cli.system.callbacks import SILENT, Callbacks, counted_down
 
 TOLERANCE = 1e-2  # tolerance of the solver; a smaller one changes only digits that do not generalize
 LARGEST_DUAL_C = 30.0  # beyond it, dual coordinate descent converges slowly, and texts are few: the primal solver is quick
-MOST_ONE_BY_ONE = 14_000  # features of a text × units × ∛C, up to which a solver per unit is quicker than one for all: a large C takes passes
-PRIOR_TEXTS = 2.0  # texts of the usual mix of classes that are added to those that have a feature, whatever the number of classes
+MOST_ONE_BY_ONE = 14_000  # features of a text × units × ∛C, since a large C takes passes, up to which a solver per unit is quicker
+MOST_PRIOR_TEXTS = 3  # texts of the usual mix of classes that are added to those that have a feature: as many as classes, at most these
 FOLDS = 5  # folds of the texts; each gets out-of-fold logits from a model of the others
 FOLDS_OF_MANY = 2  # the same where the features are not in memory at once: half of so many texts suffice
 
@@ -182,7 +182,7 @@ def _shift_and_scale(features: StoredFeatures, examples: Examples, callbacks: Ca
         counted = (csr_matrix(one_hot(labels[rows], num_classes)).T @ ngrams).tocoo()
         np.add.at(within_CR, (counted.row, counted.col), counted.data.astype(np.float32))
     shares = [float(np.average(has_class(labels, class_id), weights=examples.repeats)) for class_id in range(num_classes)]
-    scale_R = _weights_by_counts(found_R, zip(shares, within_CR, strict=True), total)
+    scale_R = _weights_by_counts(found_R, zip(shares, within_CR, strict=True), total, num_classes)
     rms = float(np.sqrt(np.square(scale_R) @ squares_F[:buckets] / total)) or 1.0
     mean_D = sums_F[buckets:] / total
     spread = float(np.sqrt((squares_F[buckets:] / total - np.square(mean_D)).sum())) or 1.0
@@ -218,7 +218,7 @@ def feature_weights(features: Any, labels: Labels, num_classes: int, repeats: Fl
         for is_class in (has_class(labels, class_id) for class_id in np.flatnonzero(class_sizes(labels, num_classes)).tolist())
     )
     total = len(labels) if repeats is None else float(repeats.sum(dtype=np.float64))
-    return _weights_by_counts(counts(features, repeats), within, total)
+    return _weights_by_counts(counts(features, repeats), within, total, num_classes)
 
 
 def _label_weights(labels: Bools, repeats: Floats | None) -> Floats:
@@ -232,25 +232,26 @@ def _repeated(values: Any, indptr: Any, repeats: Floats | None) -> Any:
     return values if repeats is None else values * np.repeat(repeats, np.diff(indptr))
 
 
-def _weights_by_counts(found_F: Any, within: Iterable[tuple[float, Any]], num_texts: float) -> Float64s:
+def _weights_by_counts(found_F: Any, within: Iterable[tuple[float, Any]], num_texts: float, num_classes: int) -> Float64s:
     """``feature_weights`` from the texts that have each feature, in all, (F,), and in each class, with the share of the class."""
     squares_F = np.zeros(len(found_F))
     for share, within_F in within:
         if share:
-            squares_F += share * np.square(log_odds_ratios(within_F, found_F, share))
+            squares_F += share * np.square(log_odds_ratios(within_F, found_F, share, min(num_classes, MOST_PRIOR_TEXTS)))
     frequency_F = np.log((1.0 + num_texts) / (1.0 + found_F)) + 1.0
     return frequency_F * squares_F**0.25
 
 
-def log_odds_ratios(within_F: Any, found_F: Any, share: float) -> Float64s:
+def log_odds_ratios(within_F: Any, found_F: Any, share: float, prior: float) -> Float64s:
     """The log of the odds of a class among texts with a feature, over its odds among all texts, (F,).
 
     Args:
         within_F: texts of the class that have the feature.
         found_F: texts that have it.
         share: share of the class in all texts, above 0; for 1 the ratios are zero.
+        prior: texts of the usual mix of classes that are added to those that have the feature.
     """
     if share == 1.0:
         return np.zeros(len(found_F))
-    p_F, q_F = within_F + PRIOR_TEXTS * share, found_F - within_F + PRIOR_TEXTS * (1.0 - share)
+    p_F, q_F = within_F + prior * share, found_F - within_F + prior * (1.0 - share)
     return np.log(p_F / q_F) - np.log(share / (1.0 - share))

@@ -38,19 +38,20 @@ def fit(
     return fit_one_vs_rest(Examples(csr_matrix(features), labels, num_classes, weights, embeddings), REGULARIZATION)
 
 
-def ratios_by_hand(features: Floats, labels: Int32s, class_id: int) -> list[float]:
-    """Two texts of the usual mix of classes are added to those that have a feature, however many classes there are."""
+def ratios_by_hand(features: Floats, labels: Int32s, class_id: int, num_classes: int) -> list[float]:
+    """As many texts of the usual mix as there are classes, three at most, are added to those that have a feature."""
+    prior = min(num_classes, 3)
     share = sum(label == class_id for label in labels) / len(labels)
     ratios = []
     for column in features.T:
-        within = 2 * share + sum(1 for x, label in zip(column, labels, strict=True) if x and label == class_id)
-        others = 2 * (1 - share) + sum(1 for x, label in zip(column, labels, strict=True) if x and label != class_id)
+        within = prior * share + sum(1 for x, label in zip(column, labels, strict=True) if x and label == class_id)
+        others = prior * (1 - share) + sum(1 for x, label in zip(column, labels, strict=True) if x and label != class_id)
         ratios.append(math.log((within / others) / (share / (1 - share))))
     return ratios
 
 
 def weights_by_hand(features: Floats, labels: Int32s, num_classes: int) -> list[float]:
-    ratios = [ratios_by_hand(features, labels, class_id) for class_id in range(num_classes)]
+    ratios = [ratios_by_hand(features, labels, class_id, num_classes) for class_id in range(num_classes)]
     shares = [sum(label == class_id for label in labels) / len(labels) for class_id in range(num_classes)]
     weights = []
     for bucket, column in enumerate(features.T):
@@ -67,8 +68,8 @@ def test_weights_and_ratios_are_those_of_the_formulas(num_classes: int) -> None:
     presence = features > 0
     for class_id in range(num_classes):
         of_class = labels == class_id
-        found = log_odds_ratios(presence[of_class].sum(axis=0), presence.sum(axis=0), of_class.mean())
-        np.testing.assert_allclose(found, ratios_by_hand(features, labels, class_id), rtol=1e-12)
+        found = log_odds_ratios(presence[of_class].sum(axis=0), presence.sum(axis=0), of_class.mean(), min(num_classes, 3))
+        np.testing.assert_allclose(found, ratios_by_hand(features, labels, class_id, num_classes), rtol=1e-12)
     found = feature_weights(csr_matrix(features), labels, num_classes)
     np.testing.assert_allclose(found, weights_by_hand(features, labels, num_classes), rtol=1e-6)
 
@@ -182,7 +183,7 @@ def test_of_several_labels_each_has_the_model_of_its_own_two_classes(monkeypatch
         own = LinearSVC(C=REGULARIZATION.c, tol=1e-8, max_iter=100_000, random_state=1).fit(weighed, is_label, root)
         np.testing.assert_allclose(fitted.logits(features)[:, label], REGULARIZATION.scale * own.decision_function(weighed), atol=1e-3)
     # The feature weights are those of one class per text, but for the two labels that a text may have at once.
-    squares = [is_label.mean() * np.square(log_odds_ratios(*counted(features, is_label), is_label.mean())) for is_label in labels.T]
+    squares = [is_label.mean() * np.square(log_odds_ratios(*counted(features, is_label), is_label.mean(), 3)) for is_label in labels.T]
     frequencies = np.log((1 + NUM_TEXTS) / (1 + (features != 0).sum(axis=0))) + 1
     np.testing.assert_allclose(weights, frequencies * np.sum(squares, axis=0) ** 0.25, rtol=1e-6)
 
