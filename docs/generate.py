@@ -261,6 +261,8 @@ def _kind(annotation: Any) -> str:
         return " or ".join(_kind(part) for part in get_args(annotation))
     if get_origin(annotation) is list:
         return f"list of {_kind(get_args(annotation)[0])}"
+    if get_origin(annotation) is dict:
+        return f"mapping of {' to '.join(map(_kind, get_args(annotation)))}"
     if get_origin(annotation) is Annotated:
         kind, field = get_args(annotation)
         return f"{_kind(kind)} {_range(field)}"
