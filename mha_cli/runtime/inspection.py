@@ -206,7 +206,7 @@ def _view(classifier: Classifier, prediction: Prediction, words: list[str], unkn
     checkpoint, tokens = classifier.checkpoint, classifier.encoder.encode(prediction.text).for_encoder
     model = checkpoint.config.model
     with named(checkpoint):
-        weights = attention_weights(tokens[None], checkpoint.weights, model)
+        weights = attention_weights(tokens[None], checkpoint.weights, checkpoint.config)
     subwords = checkpoint.config.text.subword_characters > 0
     return AttentionView(words, unknown, subwords, prediction, [weights_BHLL[0] for weights_BHLL in weights])
 

@@ -1,22 +1,23 @@
-"""The encoder and its pooling as a graph for OpenVINO, which fuses attention; OpenVINO is known here alone.
+"""The encoder and its pooling, as ``forward.py`` has them, as a graph for OpenVINO, which fuses attention; OpenVINO is known here alone.
 
-What takes NumPy little time stays in ``runtime/forward.py``: embeddings, the linear model, the last layer.
+What takes NumPy little time stays there: embeddings, the linear model, the last layer.
 
 Axes: B batch, L length (M when keys are meant), H heads, K width per head, F = H·K, D model width.
 """
 
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from mha_cli.arrays import Array
+from mha_cli.arrays import Array, Floats
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.parameters import encoder_length
-from mha_cli.config.settings import ModelConfig
-from mha_cli.runtime.forward import Encoder, Weights, matrices, pooled_features
+from mha_cli.config.settings import Config
+from mha_cli.runtime.forward import ForwardPass
+from mha_cli.runtime.numpy_operations import Weights
 from mha_cli.system.working_memory import MOST_BYTES
 
 # The converter of models, which nothing here needs, tells its makers over the network that it is imported.
@@ -40,17 +41,18 @@ class OpenVinoEncoder:
     """
 
     def __init__(self, checkpoint: Checkpoint, precision: str, threads: int = 1) -> None:
-        self._weights = {path: weight for path, weight in checkpoint.weights.items() if path.startswith("encoder_")}
-        self._model, self._longest = checkpoint.config.model, encoder_length(checkpoint.config)
+        weights = {path: weight for path, weight in checkpoint.weights.items() if path.startswith("encoder_")}
+        self._in_numpy: Callable[[Array, Array], Array] = ForwardPass(weights, checkpoint.config).pooled
+        self._longest = encoder_length(checkpoint.config)
         self._memory_estimate = checkpoint.memory_estimate.at_once()
-        self._is_moderate = all(map(_is_moderate, self._weights.values()))
+        self._is_moderate = all(map(_is_moderate, weights.values()))
         settings = {
             "INFERENCE_PRECISION_HINT": {"float32": "f32", "bfloat16": "bf16"}[precision],
             "INFERENCE_NUM_THREADS": threads,
             "NUM_STREAMS": threads,
             "ENABLE_CPU_PINNING": False,  # several processes would be bound to the same core
         }
-        self._compiled = openvino.Core().compile_model(_graph(self._weights, self._model), "CPU", settings)
+        self._compiled = openvino.Core().compile_model(_graph(weights, checkpoint.config), "CPU", settings)
         self._of_thread = threading.local()
 
     def has_memory_for(self, texts: int, length: int) -> bool:
@@ -62,9 +64,9 @@ class OpenVinoEncoder:
         return min(-(-max(1, length) // LENGTH_STEP) * LENGTH_STEP, self._longest)
 
     def __call__(self, x_BLD: Array, mask_BL: Array) -> Array:
-        """What ``pooled_features`` of ``runtime/forward.py`` gives, (B, D), from embedded tokens (B, L, D)."""
+        """What ``ForwardPass.pooled`` gives, (B, D), from embedded tokens (B, L, D)."""
         if not (self._is_moderate and _is_moderate(x_BLD)):
-            return pooled_features(x_BLD, mask_BL, self._weights, self._model)
+            return self._in_numpy(x_BLD, mask_BL)
         bias_BL = np.where(mask_BL, np.float32(0.0), LOWEST)
         try:
             if not hasattr(self._of_thread, "request"):
@@ -73,7 +75,7 @@ class OpenVinoEncoder:
             request.start_async([np.ascontiguousarray(x_BLD), bias_BL], share_inputs=True)
             request.wait()  # infer() would say nothing of an error, and give the results of the batch before
         except RuntimeError:  # no memory, where addresses are limited
-            return pooled_features(x_BLD, mask_BL, self._weights, self._model)
+            return self._in_numpy(x_BLD, mask_BL)
         pooled_BD = request.results[0]
         return np.where(np.any(mask_BL, axis=1, keepdims=True), pooled_BD, np.float32(0.0))
 
@@ -82,53 +84,54 @@ def _is_moderate(numbers: Array) -> bool:
     return bool(np.abs(numbers).max(initial=0.0) <= LARGEST)
 
 
-def _graph(weights: Weights, model: ModelConfig) -> Any:
+def _graph(weights: Weights, config: Config) -> Any:
     """The graph from embedded tokens (B, L, D), and 0 or for padding ``LOWEST`` (B, L), to the pooled features (B, D)."""
-    embedded_BLD = ops.parameter([-1, -1, model.embed_dim], openvino.Type.f32)
+    embedded_BLD = ops.parameter([-1, -1, config.model.embed_dim], openvino.Type.f32)
     bias_BL = ops.parameter([-1, -1], openvino.Type.f32)
-    constants = {path: ops.constant(np.ascontiguousarray(weight)) for path, weight in matrices(weights).items()}
-    x_BLD = _Graph(model, ops.unsqueeze(bias_BL, _axes(1, 2))).blocks(embedded_BLD, constants)
-    return openvino.Model([_pool(x_BLD, ops.unsqueeze(bias_BL, _axes(2)), model.pooling)], [embedded_BLD, bias_BL], "encoder")
+    pooled_BD = ForwardPass(weights, config, _Operations()).pooled(embedded_BLD, bias_BL)
+    return openvino.Model([pooled_BD], [embedded_BLD, bias_BL], "encoder")
 
 
-def _pool(x_BLD: Any, bias_BL1: Any, pooling: str) -> Any:
-    """What ``pool`` of ``runtime/forward.py`` gives, (B, D)."""
-    if pooling == "first":
-        return ops.gather(x_BLD, ops.constant(0), ops.constant(1))
-    if pooling == "mean":
-        real_BL1 = ops.convert(ops.equal(bias_BL1, np.float32(0.0)), "f32")
-        return ops.reduce_sum(x_BLD * real_BL1, _axes(1)) / ops.maximum(ops.reduce_sum(real_BL1, _axes(1)), np.float32(1.0))
-    return ops.reduce_max(x_BLD + bias_BL1, _axes(1))
+class _Operations:
+    """OpenVINO's ``Operations`` of the encoder, with what is added to scores, 0 or ``LOWEST``, for ``real``: fused attention reads it."""
 
+    def weight(self, weight: Floats, path: str) -> Any:
+        return ops.constant(np.ascontiguousarray(weight))
 
-class _Graph(Encoder):
-    def __init__(self, model: ModelConfig, bias_B11M: Any) -> None:
-        super().__init__(model)
-        self.bias_B11M = bias_B11M
-
-    def norm(self, x: Any, gamma: Any, beta: Any) -> Any:
-        return ops.mvn(x, _axes(-1), True, self.model.norm_epsilon, "inside_sqrt") * gamma + beta
+    def norm(self, x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
+        return ops.mvn(x, _axes(-1), True, epsilon, "inside_sqrt") * gamma + beta
 
     def affine(self, x: Any, kernel: Any, bias: Any) -> Any:
         return ops.matmul(x, kernel, False, False) + bias
 
-    def activation(self, x: Any) -> Any:
-        return ops.relu(x) if self.model.activation == "relu" else ops.gelu(x, "erf")
+    def relu(self, x: Any) -> Any:
+        return ops.relu(x)
 
-    def split_heads(self, x_BLF: Any, num_heads: int) -> Any:
-        x_BLHK = ops.reshape(x_BLF, _axes(0, 0, num_heads, self.model.head_key_dim), True)
-        return ops.transpose(x_BLHK, _axes(0, 2, 1, 3))
+    def gelu(self, x: Any) -> Any:
+        return ops.gelu(x, "erf")
 
-    def merge_heads(self, mixed_BHLK: Any, num_heads: int) -> Any:
-        return ops.reshape(ops.transpose(mixed_BHLK, _axes(0, 2, 1, 3)), _axes(0, 0, num_heads * self.model.head_key_dim), True)
+    def split_heads(self, x_BLF: Any, num_heads: int, width: int) -> Any:
+        return ops.transpose(ops.reshape(x_BLF, _axes(0, 0, num_heads, width), True), _axes(0, 2, 1, 3))
 
-    def attend(self, q_BHLK: Any, k_BHMK: Any, v_BHMK: Any, weights: Mapping[str, Any]) -> Any:
-        if self.model.attention_score == "additive":
-            sums_BHLMK = ops.tanh(ops.unsqueeze(q_BHLK, _axes(3)) + ops.unsqueeze(k_BHMK, _axes(2)))
-            scores_BHLM = ops.reduce_sum(sums_BHLMK * ops.unsqueeze(weights["score_kernel"], _axes(0, 2, 3)), _axes(-1))
-            return ops.matmul(ops.softmax(scores_BHLM + self.bias_B11M, -1), v_BHMK, False, False)
-        scale = ops.constant(np.float32(self.model.head_key_dim**-0.5 if self.model.use_scale else 1.0))
-        return ops.scaled_dot_product_attention(q_BHLK, k_BHMK, v_BHMK, self.bias_B11M, scale)
+    def merge_heads(self, mixed_BHLK: Any, width: int) -> Any:
+        return ops.reshape(ops.transpose(mixed_BHLK, _axes(0, 2, 1, 3)), _axes(0, 0, width), True)
+
+    def attention(self, q_BHLK: Any, k_BHMK: Any, v_BHMK: Any, bias_BM: Any, scale: float, kernel_HK: Any = None) -> Any:
+        bias_B11M = ops.unsqueeze(bias_BM, _axes(1, 2))
+        if kernel_HK is None:
+            return ops.scaled_dot_product_attention(q_BHLK, k_BHMK, v_BHMK, bias_B11M, ops.constant(np.float32(scale)))
+        sums_BHLMK = ops.tanh(ops.unsqueeze(q_BHLK, _axes(3)) + ops.unsqueeze(k_BHMK, _axes(2)))
+        scores_BHLM = ops.reduce_sum(sums_BHLMK * ops.unsqueeze(kernel_HK, _axes(0, 2, 3)), _axes(-1))
+        return ops.matmul(ops.softmax(scores_BHLM + bias_B11M, -1), v_BHMK, False, False)
+
+    def pool(self, x_BLD: Any, bias_BL: Any, pooling: str) -> Any:
+        if pooling == "first":
+            return ops.gather(x_BLD, ops.constant(0), ops.constant(1))
+        bias_BL1 = ops.unsqueeze(bias_BL, _axes(2))
+        if pooling == "mean":
+            real_BL1 = ops.convert(ops.equal(bias_BL1, np.float32(0.0)), "f32")
+            return ops.reduce_sum(x_BLD * real_BL1, _axes(1)) / ops.maximum(ops.reduce_sum(real_BL1, _axes(1)), np.float32(1.0))
+        return ops.reduce_max(x_BLD + bias_BL1, _axes(1))  # without the 0 where there is none
 
 
 def _axes(*numbers: int) -> Any:

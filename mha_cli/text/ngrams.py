@@ -1,9 +1,10 @@
-"""N-grams by hash, in NumPy: of the tokens of a text, and of the characters of a token, which are its subwords.
+"""N-grams by hash: of the tokens of a text, and of the characters of a token, which are its subwords.
 
 Axes: B batch, L length, T tokens, W characters of a token.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -17,22 +18,28 @@ HASH_FACTOR = -1_640_531_535
 SUBWORD_START = 16  # added to the number that a hash starts with, so that code points do not fall where the same numbers do as ids
 
 
-def hashed_ngrams(numbers_BL: Array, lengths: Iterable[int], buckets: int, start: int = 0) -> Iterator[tuple[Array, Array]]:
+def earlier(numbers_BL: Array, back: int) -> Array:
+    """The numbers so many positions before, int32 (B, L); 0 where there are none."""
+    earlier_BL = np.zeros(numbers_BL.shape, np.int32)
+    earlier_BL[:, back:] = numbers_BL[:, : max(0, numbers_BL.shape[1] - back)]
+    return earlier_BL
+
+
+def hashed_ngrams(
+    numbers_BL: Any, lengths: Iterable[int], buckets: int, start: int = 0, earlier: Callable[..., Any] = earlier
+) -> Iterator[tuple[Any, Any]]:
     """For each length n, the bucket of the n numbers that end at each position, and whether there are n, both (B, L).
 
     A bucket is the lowest bits of a polynomial in the numbers, in 32-bit arithmetic that wraps round; ``buckets`` is a power of two.
-    There are not n numbers at padding, which is 0, and at the first n - 1 positions.
+    There are not n numbers at padding, which is 0 and only at the end, and at the first n - 1 positions.
     """
-    batch, length = numbers_BL.shape
     for n in lengths:
-        padded = np.zeros((batch, n - 1 + length), dtype=np.int32)
-        padded[:, n - 1 :] = numbers_BL
-        hashes = np.full(numbers_BL.shape, start + n, dtype=np.int32)
-        for first in range(n):
-            hashes = hashes * HASH_FACTOR + padded[:, first : first + length]
-        yield hashes & np.int32(buckets - 1), (numbers_BL != 0) & (np.arange(length) >= n - 1)
+        hashes, first_BL = np.array([start + n], np.int32), earlier(numbers_BL, n - 1)
+        for back in range(n - 1, -1, -1):
+            hashes = hashes * HASH_FACTOR + earlier(numbers_BL, back)
+        yield hashes & np.int32(buckets - 1), np.minimum(numbers_BL, first_BL) > 0
 
 
-def hashed_subwords(characters_TW: Array, buckets: int) -> Iterator[tuple[Array, Array]]:
+def hashed_subwords(characters_TW: Any, buckets: int, earlier: Callable[..., Any] = earlier) -> Iterator[tuple[Any, Any]]:
     """``hashed_ngrams`` of the characters of tokens, for each of ``SUBWORD_LENGTHS``."""
-    return hashed_ngrams(characters_TW, SUBWORD_LENGTHS, buckets, SUBWORD_START)
+    return hashed_ngrams(characters_TW, SUBWORD_LENGTHS, buckets, SUBWORD_START, earlier)

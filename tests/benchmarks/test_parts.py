@@ -6,7 +6,7 @@ import pytest
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.linear.stacking import fit_stack
-from mha_cli.runtime.forward import class_probabilities, linear_logits
+from mha_cli.runtime.forward import ForwardPass, class_probabilities
 from tests.checkpoints import small_checkpoint
 from tests.reviews import encoded
 
@@ -33,7 +33,7 @@ def test_parts_are_the_model_without_the_rest(classes: tuple[str, ...]) -> None:
         "whole": answered(checkpoint, tokens),
         "encoder": answered(checkpoint, tokens, **no_scores),
         "encoder without heads": answered(checkpoint, tokens, **no_heads, **no_scores),
-        "scores": linear_logits(tokens, checkpoint.weights, checkpoint.config.linear),
+        "scores": ForwardPass(checkpoint.weights, checkpoint.config).linear_logits(tokens),
     }
     assert found.keys() == expected.keys()
     for name, part in expected.items():

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from layer_contract import check_layer
 
-from mha_cli.config.settings import LinearConfig
+from mha_cli.config.settings import Config, LinearConfig, TextConfig
 from mha_cli.layers import NgramLinear
-from mha_cli.runtime import forward
+from mha_cli.runtime.forward import ForwardPass
 from tests.covering import pairwise
 from tests.reviews import subwords_in, weights_in, with_characters
 
@@ -70,8 +70,9 @@ def test_scores_are_the_weighted_sum_over_the_distinct_ngrams(
     expected = np.stack([score_by_hand(review, table, max_ngram, ending, windows) for review in REVIEWS])
     assert (expected[-1] == 0).all()
     np.testing.assert_allclose(layer_with(table, max_ngram, ending, windows)(TOKEN_IDS), expected, atol=1e-5)
-    weights = forward.position_weights(TOKEN_IDS, ending, windows, context_weights_of(windows) if windows else None)
-    np.testing.assert_allclose(forward.text_logits(TOKEN_IDS, table, max_ngram, weights), expected, atol=1e-5)
+    linear = LinearConfig(max_ngram=max_ngram, buckets=buckets, end_decay=ending, context_windows=list(windows))
+    weights = {"linear/table": table, "linear/context_weights": context_weights_of(windows)}
+    np.testing.assert_allclose(ForwardPass(weights, Config(linear=linear)).linear_logits(TOKEN_IDS), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(("characters", "buckets", "units"), [(3, 8, 1), (11, 64, 3), (23, 2**13, 77)])
@@ -88,7 +89,8 @@ def test_subwords_add_their_sum_over_the_root_of_their_number(characters: int, b
         expected[row] += table[numbers].sum(axis=0) / math.sqrt(len(numbers) or 1)
     np.testing.assert_allclose(layer(tokens), expected, atol=1e-5)
     linear = LinearConfig(max_ngram=2, buckets=buckets, end_decay=3, subwords=True)
-    np.testing.assert_allclose(forward.linear_logits(tokens, {"linear/table": table}, linear), expected, atol=1e-5)
+    config = Config(text=TextConfig(subword_characters=characters), linear=linear)
+    np.testing.assert_allclose(ForwardPass({"linear/table": table}, config).linear_logits(tokens), expected, atol=1e-5)
 
 
 def test_more_padding_changes_nothing() -> None:

@@ -20,7 +20,7 @@ from mha_cli.linear.features import ngrams_of, text_features
 from mha_cli.linear.fit import cross_fit_linear_model, fit_linear_model, linear_logits, refit_linear_model
 from mha_cli.linear.one_vs_rest import FOLDS, FOLDS_OF_MANY, Examples, fit_one_vs_rest
 from mha_cli.linear.regularization import choose_regularization
-from mha_cli.runtime.forward import position_weights, text_logits
+from mha_cli.runtime.forward import ForwardPass
 from mha_cli.text.vocabulary import Vocabulary
 from tests.reviews import bucket, encoded
 
@@ -62,8 +62,9 @@ def prepared(config: Config, train: EncodedTexts, validation: EncodedTexts, num_
 
 def totals(texts: Sequence[Sequence[int]], fitted: LinearModel, linear: LinearConfig) -> Floats:
     token_ids = encoded(texts).padded(np.arange(len(texts)))
-    weights = position_weights(token_ids, linear.end_decay, linear.context_windows, fitted.context_weights)
-    return text_logits(token_ids, fitted.table, linear.max_ngram, weights) + fitted.bias
+    weights = {"linear/table": fitted.table, "linear/context_weights": fitted.context_weights}
+    weights = {path: weight for path, weight in weights.items() if weight is not None}
+    return ForwardPass(weights, Config(linear=linear)).linear_logits(token_ids) + fitted.bias
 
 
 def test_a_class_that_never_occurs_scores_nothing() -> None:

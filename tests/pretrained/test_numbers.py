@@ -12,8 +12,9 @@ import pytest
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.model.classifier import encoder_blocks, to_model
 from mha_cli.pretrained.folder import read_pretrained
-from mha_cli.runtime.forward import Encoder, attention_weights, class_probabilities, embed, pool, pooled_features
+from mha_cli.runtime.forward import ForwardPass, attention_weights, class_probabilities
 from mha_cli.runtime.inspection import view_attention
+from mha_cli.runtime.numpy_operations import NumpyOperations
 from tests.pretrained.tiny import FAMILIES, HEADS, tiny_checkpoint, tiny_folder
 
 Theirs = Callable[[Path, np.ndarray], tuple[list[np.ndarray], list[np.ndarray]]]
@@ -51,14 +52,15 @@ def pieces_of(checkpoint: Checkpoint, lengths: list[int]) -> np.ndarray:
 
 def numpy_states(checkpoint: Checkpoint, pieces: np.ndarray) -> list[np.ndarray]:
     """The embeddings, and what every block makes of them."""
-    block, states = Encoder.block, [embed(pieces, checkpoint.weights, checkpoint.config.model)]
+    forward, block = ForwardPass(checkpoint.weights, checkpoint.config), ForwardPass.block
+    states = [forward.embed(pieces)]
 
     def recorded(*arguments: Any) -> Any:
         states.append(block(*arguments))
         return states[-1]
 
-    with patch.object(Encoder, "block", recorded):
-        pooled_features(states[0], pieces != 0, checkpoint.weights, checkpoint.config.model)
+    with patch.object(ForwardPass, "block", recorded):
+        forward.pooled(states[0], pieces != 0)
     return states
 
 
@@ -90,7 +92,7 @@ def test_states_and_attention_equal_transformers(family: str, theirs: Theirs, tm
         states, attention = theirs(tmp_path, pieces)
         assert attention[0].shape[1] == HEADS
         assert_close(numpy_states(checkpoint, pieces), states, pieces != 0)
-        assert_close(attention_weights(pieces, checkpoint.weights, checkpoint.config.model), attention, pieces != 0)
+        assert_close(attention_weights(pieces, checkpoint.weights, checkpoint.config), attention, pieces != 0)
         in_keras, attention_in_keras = keras_states(checkpoint, pieces)
         assert_close(in_keras, states, pieces != 0)
         assert_close(attention_in_keras, attention, pieces != 0)
@@ -116,7 +118,7 @@ def test_minilm_equals_transformers(theirs: Theirs) -> None:
     pieces = np.array([[*each, *[0] * (max(map(len, ids)) - len(each))] for each in ids], np.int32)
     states, attention = theirs(folder, pieces)
     assert_close(numpy_states(checkpoint, pieces), states, pieces != 0)
-    assert_close(attention_weights(pieces, checkpoint.weights, checkpoint.config.model), attention, pieces != 0)
+    assert_close(attention_weights(pieces, checkpoint.weights, checkpoint.config), attention, pieces != 0)
     assert_close(keras_states(checkpoint, pieces)[0], states, pieces != 0)
 
 
@@ -131,10 +133,10 @@ def test_pooling_equals_its_formula(pooling: str, tmp_path: Path) -> None:
         "first": lambda rows: rows[0],
     }
     expected = [formula[pooling](row[: np.count_nonzero(ids)]) for row, ids in zip(states, pieces, strict=True)]
-    np.testing.assert_allclose(pool(states, pieces != 0, pooling), expected, atol=1e-6)
+    np.testing.assert_allclose(NumpyOperations().pool(states, pieces != 0, pooling), expected, atol=1e-6)
     in_keras = to_model(checkpoint).get_layer("pooling")(states, mask=pieces != 0)
     np.testing.assert_allclose(in_keras, expected, atol=1e-6)
-    np.testing.assert_array_equal(pool(states[:1], np.zeros((1, 7), bool), "mean"), np.zeros((1, states.shape[2])))
+    np.testing.assert_array_equal(NumpyOperations().pool(states[:1], np.zeros((1, 7), bool), "mean"), np.zeros((1, states.shape[2])))
 
 
 @pytest.mark.parametrize(("family", "pooling"), [*zip(FAMILIES, ("mean", "max", "first", "mean"), strict=True)])
@@ -147,8 +149,9 @@ def test_keras_and_openvino_equal_numpy(family: str, pooling: str, tmp_path: Pat
     pytest.importorskip("openvino")
     from mha_cli.runtime.openvino_encoder import OpenVinoEncoder
 
-    embedded, real = embed(pieces, checkpoint.weights, checkpoint.config.model), pieces != 0
-    in_numpy = pooled_features(embedded, real, checkpoint.weights, checkpoint.config.model)
+    forward = ForwardPass(checkpoint.weights, checkpoint.config)
+    embedded, real = forward.embed(pieces), pieces != 0
+    in_numpy = forward.pooled(embedded, real)
     np.testing.assert_allclose(OpenVinoEncoder(checkpoint, "float32")(embedded, real), in_numpy, atol=1e-4, rtol=1e-4)
 
 

@@ -10,6 +10,8 @@ from mha_cli.config.loading import config_from_dict
 from mha_cli.errors import MhaError
 from mha_cli.model.classifier import build_classifier
 from mha_cli.runtime import forward
+from mha_cli.runtime.numpy_operations import NumpyOperations
+from mha_cli.system.working_memory import SCORE_BLOCK
 from tests.conftest import ModelCase
 from tests.reviews import padded, with_characters
 
@@ -51,7 +53,7 @@ def test_reviews_longer_than_a_block_of_queries_equal_the_keras_model(
     model: dict[str, Any], random_weights: Callable[..., dict[str, np.ndarray]]
 ) -> None:
     length = 1031
-    assert length**2 > forward.SCORE_BLOCK  # not all queries of a head at once
+    assert length**2 > SCORE_BLOCK  # not all queries of a head at once
     sizes = {"embed_dim": 6, "num_heads": 2, "feed_forward_dim": 7}
     config = config_from_dict({"text": {"vocabulary_size": 23, "sequence_length": length}, "model": {**sizes, **model}}, "test")
     weights = random_weights(config, 23, 3)
@@ -62,7 +64,7 @@ def test_reviews_longer_than_a_block_of_queries_equal_the_keras_model(
     token_ids = padded(reviews, length)
     probabilities = forward.class_probabilities(token_ids, weights, config)
     np.testing.assert_allclose(probabilities, keras_model(token_ids), **EXACT)
-    for block, attention in enumerate(forward.attention_weights(token_ids[:, :549], weights, config.model)):
+    for block, attention in enumerate(forward.attention_weights(token_ids[:, :549], weights, config)):
         assert attention.shape == (3, config.model.heads[block], 549, 549)
         np.testing.assert_allclose(attention.sum(axis=-1), 1.0, **EXACT)
         assert (attention[2, :, :, 5:] == 0).all()
@@ -70,7 +72,7 @@ def test_reviews_longer_than_a_block_of_queries_equal_the_keras_model(
 
 def test_gelu_is_that_of_scipys_normal_distribution() -> None:
     x = np.linspace(-12, 12, 100_003)
-    np.testing.assert_allclose(forward.gelu(x.astype(np.float32)), x * ndtr(x), rtol=3e-7, atol=3e-7)
+    np.testing.assert_allclose(NumpyOperations().gelu(x.astype(np.float32)), x * ndtr(x), rtol=3e-7, atol=3e-7)
 
 
 def test_sigmoid_and_softmax_stay_finite() -> None:
@@ -91,9 +93,9 @@ def test_enormous_weights_give_an_answer_or_a_refusal_and_never_a_warning(
     for path, weight in weights.items():
         for size in (1e20, 3e38):
             large = {**weights, path: np.sign(weight) * np.float32(size)}
-            for function, settings in ((forward.class_probabilities, config), (forward.attention_weights, config.model)):
+            for function in (forward.class_probabilities, forward.attention_weights):
                 try:
-                    found = function(token_ids, large, settings)
+                    found = function(token_ids, large, config)
                 except MhaError as error:
                     assert str(error) == TOO_LARGE
                     refused.add(function)

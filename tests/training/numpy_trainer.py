@@ -48,7 +48,7 @@ class NumpyTrainer:
         features = self._features(tokens)
         features *= np.random.default_rng(int(self._random_state)).random(features.shape) > DROPOUT
         self._random_state = self._random_state + 1
-        probabilities = forward.classify(features, self.weights(), self.config.is_multi_label)
+        probabilities = forward.ForwardPass(self.weights(), self.config).classify(features)
         targets = targets_of(self.data, rows)
         errors = (probabilities - targets)[:, -self._layer.shape[1] :]
         gradient = np.concatenate([features, np.ones((len(rows), 1), np.float32)], axis=1).T @ errors / len(rows)
@@ -70,8 +70,8 @@ class NumpyTrainer:
         return self._features(texts.padded(np.arange(len(texts)))) @ self._layer[:-1] + self._layer[-1]
 
     def _features(self, tokens: np.ndarray) -> np.ndarray:
-        x = forward.embed(tokens, self._encoder, self.config.model)
-        return forward.pooled_features(x, forward.ids_of(tokens) != 0, self._encoder, self.config.model)
+        encoder = forward.ForwardPass(self._encoder, self.config)
+        return encoder.pooled(encoder.embed(tokens), forward.ids_of(tokens) != 0)
 
 
 def in_numpy(patch: Any) -> None:

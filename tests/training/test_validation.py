@@ -72,8 +72,7 @@ def test_the_composed_classifier_gives_the_stacked_probabilities(
     token_ids, labels = data.validation.padded(np.arange(60)), data.validation.labels
 
     encoder = trainer.logits(data.validation)
-    weights = forward.position_weights(token_ids, 0, windows, fitted.context_weights)
-    scores = forward.text_logits(token_ids, fitted.table, 2, weights) + fitted.bias
+    scores = forward.ForwardPass(weights_of_all, config).linear_logits(token_ids) + fitted.bias
     stack = fit_stack(encoder, scores, labels)
     expected = probabilities_of(stack.logits(encoder, scores))
     assert np.abs(expected - probabilities_of(encoder)).max() > 0.1

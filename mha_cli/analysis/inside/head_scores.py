@@ -137,7 +137,7 @@ def head_targets(checkpoint: Checkpoint, texts: EncodedTexts) -> list[Float64s]:
         looking_A = np.arange(2, length - 2)
         targets_TA = np.stack([0 * looking_A, looking_A - 1, looking_A, looking_A + 1, 0 * looking_A + length - 1])
         with named(checkpoint):
-            weights = attention_weights(tokens, checkpoint.weights, model)
+            weights = attention_weights(tokens, checkpoint.weights, checkpoint.config)
         for sums_HT, weights_BHLL in zip(sums, weights, strict=True):
             of_five_HT = weights_BHLL[0][:, looking_A, targets_TA].sum(axis=-1)
             sums_HT += np.column_stack([of_five_HT, np.maximum(0.0, len(looking_A) - of_five_HT.sum(axis=1))])
