@@ -3,8 +3,8 @@
 It is the pass of ``runtime/forward.py``, over arrays that write a node of the graph where NumPy's compute. A converter would have to
 guess the formulas back from TensorFlow's graph.
 
-Axes: B batch, L length (M when keys are meant), H heads, K width per head, F = H·K, D model width, C classes, R buckets, W characters of a
-token, N n-grams of a text (of a kernel, its width), U units of the last layer.
+Axes: B batch, L length (M when keys are meant), H heads, K width per head, F = H·K, D model width, R buckets, W characters of a token,
+N n-grams of a text (of a kernel, its width), U units of the linear model's logits.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class _Array(NDArrayOperatorsMixin):
         return self.graph("Unsqueeze", array, new) if new else array
 
     def astype(self, _: type) -> _Array:
-        """As a float: the graph has float32 alone."""
+        """As float32, whatever type of floats is asked for."""
         return self.graph("Cast", self, to=FLOAT)
 
     def take(self, indices: _Array, axis: int) -> _Array:

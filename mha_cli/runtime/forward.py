@@ -1,7 +1,7 @@
 """The forward pass as it stands in the paper: from token ids to probabilities, from top to bottom.
 
-It is written over arrays that compute as NumPy's do, and over operations that each kind of array has in its own fastest way. NumPy's are in
-``numpy_operations.py``, OpenVINO's in ``openvino_encoder.py``; with those of ``export/onnx_file.py`` this pass writes the ONNX file.
+The arrays compute as NumPy's do. Each kind of array has its own fastest way for some operations (``Operations``): NumPy's are in
+``numpy_operations.py``, OpenVINO's in ``openvino_encoder.py``. With those of ``export/onnx_file.py`` this pass writes the ONNX file.
 
 Axes: B batch, L length, H heads, K width per head, F = H·K, D model width, C classes; of the linear model N n-grams of a text, R buckets,
 U units of the logits, W words with context weights of their own, K windows; of subwords W characters of a token.
@@ -10,7 +10,7 @@ A token is its id, so that tokens are (B, L), or its id and then the code points
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,8 +20,6 @@ from mha_cli.config.settings import Config
 from mha_cli.errors import MhaError
 from mha_cli.runtime.numpy_operations import NumpyOperations, Weights
 from mha_cli.text.ngrams import hashed_ngrams
-
-Weight = TypeVar("Weight")
 
 NUMPY: Any = NumpyOperations()
 
@@ -76,12 +74,14 @@ class Operations(Protocol):
 
     # of embeddings, the linear model and the last layer
     concatenate: Callable[..., Any]
-    first_rows: Callable[..., Any]  # the first L rows of a table, which is given as a function of how many rows it must have
-    earlier: Callable[..., Any]  # the numbers so many positions before, 0 where there are none
+    first_rows: Callable[..., Any]  # the first L rows of a table, given as a function of the number of rows needed
+    earlier: Callable[..., Any]  # the numbers ``back`` positions before, 0 where there are none
     subword_sums: Callable[..., Any]  # for each token the sum of its subwords' rows, (B, L, D), and their number, (B, L, 1)
     with_neighbours: Callable[..., Any]  # x_t + Σ_n k_n ⊙ x_(t + n - (N - 1) / 2), a depthwise convolution and its input
-    window_sums: Callable[..., Any]  # at each position the sum of x (B, L) over those up to so many away
-    distinct: Callable[..., Any]  # rows of a text's n-grams, (B, N), with their weights where they end last, and 0 elsewhere
+    window_sums: Callable[..., Any]  # at each position the sum of x (B, L) over the positions at most ``reach`` away
+    distinct: Callable[
+        ..., Any
+    ]  # table rows of a text's n-grams and their weights, (B, N): the last of equal ones has its weight, the others 0
     weighted_rows: Callable[..., Any]  # the sum of rows of a table, each times its weight, (B, U)
 
 
@@ -93,13 +93,13 @@ class ForwardPass:
 
     def __init__(self, weights: Weights, config: Config, operations: Any = NUMPY) -> None:
         self.ops: Operations = operations
-        self.model, self.linear, self.several = config.model, config.linear, config.is_multi_label
+        self.model, self.linear, self.is_multi_label = config.model, config.linear, config.is_multi_label
         self.weights = {path: self.ops.weight(matrix(weight, path), path) for path, weight in weights.items()}
 
     def probabilities(self, tokens: Any, pieces_BP: Any = None, encoder: Callable[..., Any] | None = None) -> Any:
         """Probabilities of all classes, (B, C); arguments as of ``class_probabilities``."""
-        read = tokens if pieces_BP is None else pieces_BP
-        features_BD = (encoder or self.pooled)(self.embed(read), ids_of(read) > 0)
+        encoder_tokens = tokens if pieces_BP is None else pieces_BP
+        features_BD = (encoder or self.pooled)(self.embed(encoder_tokens), ids_of(encoder_tokens) > 0)
         if self.linear:
             features_BD = self.ops.concatenate([features_BD, self.linear_logits(tokens)], axis=1)
         return self.classify(features_BD)
@@ -208,7 +208,7 @@ class ForwardPass:
         """The last layer: probabilities of all classes, (B, C), from the features (B, D); each by itself where a text may have several."""
         bias_C = self.weights["classifier/bias"]
         logits = features_BD @ self.weights["classifier/kernel"] + bias_C
-        if self.several:
+        if self.is_multi_label:
             return sigmoid(logits)
         if bias_C.shape[0] == 1:
             second_B1 = sigmoid(logits)
@@ -241,7 +241,7 @@ def sigmoid(x: Any) -> Any:
     return 0.5 * (1.0 + np.tanh(0.5 * x))
 
 
-def below(weights: Mapping[str, Weight], prefix: str) -> dict[str, Weight]:
+def below(weights: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """The weights whose path starts with ``prefix``, without it."""
     return {path.removeprefix(prefix): weight for path, weight in weights.items() if path.startswith(prefix)}
 

@@ -19,7 +19,7 @@ SUBWORD_START = 16  # added to the number that a hash starts with, so that code 
 
 
 def earlier(numbers_BL: Array, back: int) -> Array:
-    """The numbers so many positions before, int32 (B, L); 0 where there are none."""
+    """The numbers ``back`` positions before, int32 (B, L); 0 where there are none."""
     earlier_BL = np.zeros(numbers_BL.shape, np.int32)
     earlier_BL[:, back:] = numbers_BL[:, : max(0, numbers_BL.shape[1] - back)]
     return earlier_BL
