@@ -204,7 +204,6 @@ def _refuse_what_cannot_be_shown(classifier: Classifier, words: list[str], text:
 def _view(classifier: Classifier, prediction: Prediction, words: list[str], unknown: list[bool]) -> AttentionView:
     """The attention weights of a text between what the encoder reads, beside the given words."""
     checkpoint, tokens = classifier.checkpoint, classifier.encoder.encode(prediction.text).for_encoder
-    model = checkpoint.config.model
     with named(checkpoint):
         weights = attention_weights(tokens[None], checkpoint.weights, checkpoint.config)
     subwords = checkpoint.config.text.subword_characters > 0
