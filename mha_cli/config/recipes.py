@@ -29,7 +29,7 @@ def find_config(given: str) -> Path:
     if os.sep not in given and "." not in given and not os.path.lexists(given):
         file = f"{given}.yaml"
         others = f"choose from {', '.join(names)}, or give the path of a YAML config"
-        raise MhaError(f"--config {printable(given)}: no such recipe", f"did you mean {file}?" if os.path.isfile(file) else others)
+        raise MhaError(f"{printable(given)}: no such recipe", f"did you mean {file}?" if os.path.isfile(file) else others)
     return Path(given)
 
 

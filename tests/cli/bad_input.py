@@ -195,10 +195,10 @@ SECTIONS: dict[str, list[Case]] = {
             also=("train reviews.csv", "tune reviews.csv --minutes 1", "shuffle-test --config reviews.csv"),
         ),
         Case("train --config x.yaml", "x.yaml: no such file; give the path of a YAML config, or the name of a recipe such as sample"),
-        Case("train --config x", "--config x: no such recipe; did you mean x.yaml?", files={"x.yaml": FILES}),
+        Case("train --config x", "x: no such recipe; did you mean x.yaml?", files={"x.yaml": FILES}),
         Case(
             "train --config smaple",
-            "--config smaple: no such recipe; choose from book, book-no-positions, imdb, imdb-encoder, imdb-encoder-semi, imdb-fast, "
+            "smaple: no such recipe; choose from book, book-no-positions, imdb, imdb-encoder, imdb-encoder-semi, imdb-fast, "
             "imdb-pretrained, imdb-semi, pretrained, sample, text, or give the path of a YAML config",
             also=("shuffle-test --config smaple",),
         ),

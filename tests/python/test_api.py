@@ -161,7 +161,7 @@ def test_nothing_is_left_behind_where_no_folder_is_named(tmp_path: Path, monkeyp
 @pytest.mark.parametrize(
     ("config", "given", "message"),
     [
-        ("tetx", {}, r"--config tetx: no such recipe; choose from "),
+        ("tetx", {}, r"tetx: no such recipe; choose from "),
         ("text", {"epoch": 3}, r"epoch is not a setting; did you mean epochs\?"),
         ("text", {"epochs": 0}, r"^text: training\.epochs is 0; it should be greater than or equal to 1"),
         ({"model": {"num_head": 3}}, {}, r"config: model\.num_head is not a setting; did you mean num_heads\?"),
