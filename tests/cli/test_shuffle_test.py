@@ -1,3 +1,4 @@
+import json
 import re
 import shutil
 import xml.etree.ElementTree
@@ -8,7 +9,7 @@ import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint
 from tests.checkpoints import small_checkpoint_file
-from tests.cli.command import CONFIGS, ROOT, Mha, has_control_characters
+from tests.cli.command import CONFIGS, ROOT, Mha, has_control_characters, run_mha
 from tests.documentation import fits, text_block
 
 FIGURES = {"accuracy", "shuffled_accuracies", "shuffled_mean", "shuffled_spread", "flip_share", "largest_change"}
@@ -28,10 +29,9 @@ def fits_page(result: dict[str, Any], row: str) -> bool:
 
 @pytest.mark.exhaustive
 def test_the_sample_recipe_is_as_the_pages_say(mha: Mha, tmp_path: Path) -> None:
-    """In five epochs of its eight."""
-    result = mha("shuffle-test", "--config", CONFIGS / "sample.yaml", "--set", "training.epochs=5", "--plot", "order.png", "--json").well()
+    result = mha("shuffle-test", "--config", CONFIGS / "sample.yaml", "--plot", "order.png", "--json").well()
     with_positions, without = result.json
-    assert (with_positions["split"], with_positions["num_texts"], len(with_positions["shuffled_accuracies"])) == ("twins", 1000, 5)
+    assert (with_positions["split"], with_positions["num_texts"], len(with_positions["shuffled_accuracies"])) == ("twins", 1334, 5)
     assert fits_page(with_positions, "sinusoidal positions")
     assert fits_page(without, "no positions")
     assert not fits_page(without, "sinusoidal positions")
@@ -47,6 +47,43 @@ def test_the_sample_recipe_is_as_the_pages_say(mha: Mha, tmp_path: Path) -> None
     shown = text_block("inspect.md", f'mha attention "{text}" --checkpoint runs/sample --head 0')
     assert fits(mha("attention", text, "-c", runs[0], "--head", "0").stdout, shown)
     assert fits(mha("compare", *runs).stdout, text_block("compare.md", f"mha compare {' '.join(runs)}"))
+
+
+SHOWN = {
+    "pos": (
+        "I expected the plot to be dreadful, and it was superb.",
+        "The acting was superb, not dreadful.",
+        "A superb, moving film.",
+        "A superb film.",
+        "A quiet triumph.",
+        "The beginning was slow, but the end is superb.",
+        "I loved it.",
+        "Superb.",
+        "Not bad at all.",
+    ),
+    "neg": (
+        "I expected the plot to be superb, and it was dreadful.",
+        "The acting was dreadful, not superb.",
+        "Great cast, awful script.",
+        "A dull, tedious film.",
+        "Two hours that I want back.",
+        "Two hours that I will not get back.",
+        "I hated it.",
+        "Dreadful.",
+        "Not good at all.",
+    ),
+}
+"""Sentences of the README, the help texts and the pages, and plain ones."""
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("num_threads", ["1", "2"])
+def test_the_sample_recipe_reads_the_sentences_of_the_pages(tmp_path: Path, num_threads: str) -> None:
+    run_mha("train", "--config", "sample", cwd=tmp_path, env={"TF_NUM_INTRAOP_THREADS": num_threads}).well()
+    for label, texts in SHOWN.items():
+        answers = run_mha("predict", "--json", *texts, cwd=tmp_path).well().lines
+        for text, answer in zip(texts, map(json.loads, answers), strict=True):
+            assert answer["probabilities"][label] > 0.8, (text, answer)
 
 
 def test_a_table_and_a_plot_of_two_checkpoints(mha: Mha, tmp_path: Path) -> None:

@@ -26,13 +26,12 @@ def plan_of(review: LabelledText) -> sample.Plan:
 
 
 def test_seed_0_is_what_it_was() -> None:
-    first = "Nobody could call the pacing dazzling, it was simply clumsy. We took the last bus home afterwards."
-    assert next(source().read("train"))[:2] == (first, "neg")
-    first = "My neighbour lent me the disc. The pacing was weak, by no means thrilling. The tickets were eight euros each."
-    assert next(source().read("twins"))[:2] == (first, "neg")
+    assert next(source().read("train"))[:2] == ("Well, it's dreadful. The other parts are still to come.", "neg")
+    first = "We saw it last night. The cast was never exhausting, always fabulous. I will read the book next."
+    assert next(source().read("twins"))[:2] == (first, "pos")
 
 
-@pytest.mark.parametrize(("num_texts", "num_train", "num_test", "num_twins"), [(201, 200, 50, 34), (20_000, 20_000, 5000, 3334)])
+@pytest.mark.parametrize(("num_texts", "num_train", "num_test", "num_twins"), [(201, 200, 50, 16), (20_000, 20_000, 5000, 1666)])
 def test_sizes_and_balance(num_texts: int, num_train: int, num_test: int, num_twins: int) -> None:
     for split, size in (("train", num_train), ("test", num_test), ("twins", num_twins)):
         labels = Counter(review.label for review in source(num_texts).read(split))
@@ -45,32 +44,31 @@ def test_no_review_occurs_twice() -> None:
     assert len(texts) == len(set(texts))
 
 
-@pytest.mark.parametrize("split", ["train", "test"])
-def test_two_thirds_are_twins_with_the_same_tokens_and_opposite_classes(split: str) -> None:
+@pytest.mark.parametrize(("split", "num_twins"), [("train", 2000), ("test", 500)])
+def test_a_third_are_twins_with_the_same_tokens_and_opposite_classes(split: str, num_twins: int) -> None:
     labels_of_bag: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for review in source().read(split):
-        if plan_of(review).construction in sample.CONTRASTS:
+        if review.part:
             labels_of_bag[tuple(sorted(tokens(review.text)))].append(review.label)
     # Both twins of every pair are here, so whatever sees only the bag is right on exactly half of them.
     assert all(Counter(labels)["neg"] == Counter(labels)["pos"] for labels in labels_of_bag.values())
-    assert sum(map(len, labels_of_bag.values())) == (4000 if split == "train" else 1000)
+    assert sum(map(len, labels_of_bag.values())) == num_twins
 
 
-def test_twins_are_the_test_reviews_that_contrast() -> None:
-    contrasts = [review.text for review in source().read("test") if plan_of(review).construction in sample.CONTRASTS]
-    assert [review.text for review in source().read("twins")] == contrasts
+def test_twins_are_the_test_reviews_with_a_plan() -> None:
+    with_plan = Counter(review.text for review in source().read("test") if review.part)
+    assert Counter(review.text for review in source().read("twins")) == with_plan
 
 
-def test_plain_reviews_tell_their_class_by_their_words() -> None:
-    adjectives = {"pos": set(sample.POSITIVE), "neg": set(sample.NEGATIVE)}
-    for review in source().read("train"):
-        if plan_of(review).construction in sample.PLAIN:
-            assert len(adjectives[review.label].intersection(tokens(review.text))) == 2
-            assert set(tokens(review.text)).isdisjoint(set(sample.POSITIVE + sample.NEGATIVE) - adjectives[review.label])
+def test_no_word_has_both_classes() -> None:
+    assert min(len(sample.NEGATIVE["adjective"]), len(sample.POSITIVE["adjective"])) >= 100
+    for kind, words in sample.POSITIVE.items():
+        assert set(words).isdisjoint(sample.NEGATIVE[kind])
+        assert len({*words, *sample.NEGATIVE[kind]}) == len(words + sample.NEGATIVE[kind])
 
 
 def test_no_two_parts_of_a_test_plan_meet_in_training() -> None:
-    train, test = ({*map(plan_of, source(20_000).read(split))} for split in ("train", "test"))
+    train, test = ({plan_of(one) for one in source(20_000).read(split) if one.part} for split in ("train", "test"))
     for first, second in combinations(range(4), 2):
         train_pairs, test_pairs = ({(plan[first], plan[second]) for plan in plans} for plans in (train, test))
         assert train_pairs.isdisjoint(test_pairs)
@@ -78,7 +76,7 @@ def test_no_two_parts_of_a_test_plan_meet_in_training() -> None:
 
 def test_reviews_are_short_sentences() -> None:
     for review in source().read("train"):
-        assert 6 <= len(tokens(review.text)) <= 40
+        assert 2 <= len(tokens(review.text)) <= 40
         assert review.text[0].isupper()
-        assert re.search(r"\. [a-z]|  | [.,!]|^\s|\{|\ban? [aeiou]", review.text) is None
+        assert re.search(r"\. [a-z]|  | [.,!]|^\s|\{|\ba [aeiou]", review.text) is None
         assert review.text.endswith((".", "!"))
