@@ -1,7 +1,6 @@
 """Made-up film reviews from a small grammar, so that everything can be tried without a download.
 
-A score on them says nothing about real reviews. A third are *word-order twins*, two reviews with the same tokens, equally often, and
-opposite classes::
+A third are *word-order twins*, two reviews with the same tokens, equally often, and opposite classes::
 
     The acting was superb, not dreadful.    pos
     The acting was dreadful, not superb.    neg
@@ -57,9 +56,9 @@ CLOSINGS = _listed(
     . I wrote this on the same evening, before I read anything about it."""
 )
 SUBJECTS = _listed(
-    """acting, plot, score, script, dialogue, end, photography, editing, pacing, casting, soundtrack, direction, humour, story, lighting,
-    cast, music, film, movie, cinematography, beginning, ending, middle, lead, premise, performance, atmosphere, camera, finale, comedy""",
-    ",",
+    """acting | plot | score | script | dialogue | end | photography | editing | pacing | casting | soundtrack | direction | humour |
+    story | lighting | cast | music | film | movie | cinematography | beginning | ending | middle | lead | premise | performance |
+    atmosphere | camera | finale | comedy"""
 )
 
 # {x} is what the reviewer says it was, {y} what it was not. Both come first about equally often.
@@ -89,12 +88,13 @@ NEGATIVE = _by_kind(
     mistake, nightmare, dud, fiasco, catastrophe, bad joke, pile of nonsense, piece of rubbish, shame, trainwreck, misfire, ordeal;
     love: hate, dislike, regret, loathe, detest, despise, forget, skip, avoid, resent;
     loved: hated, disliked, regretted, loathed, detested, despised, walked out of, skipped, avoided, slept through;
-    moved: bored, disappointed, annoyed, irritated, frustrated, insulted, confused, exhausted, tired, puzzled, disgusted, offended;
+    moved: bored, disappointed, annoyed, irritated, frustrated, insulted, confused, exhausted, tired, offended, angry, sad;
     works: drags, fails, disappoints, bores, falls flat, goes nowhere, makes no sense, falls apart, stumbles, never gets going;
     adverb: badly, poorly, terribly, dreadfully, horribly, clumsily, lazily, awfully, sloppily, hopelessly, painfully;
     better: worse, duller, weaker, sillier, slower, poorer, more boring, more tedious, less funny, less interesting;
     best: worst, dullest, weakest, silliest, slowest, poorest, most boring, most tedious, least funny, least interesting;
     charm: cliches, nonsense, boredom, clumsiness, bad jokes, plot holes, stupidity, noise, empty talk, tired ideas, mistakes, rubbish;
+    saves: ruins, spoils, sinks, kills, wrecks;
     verdict: {who} fell asleep, {who} walked out, {who} left before the end, I want my money back, I want those two hours back,
     two hours that I want back, two hours that I will not get back, {who} wasted an evening, save your money, do not waste your money,
     do not bother, skip it, avoid it, stay away, stay at home, give it a miss, never again, {who} kept looking at the clock,
@@ -102,45 +102,43 @@ NEGATIVE = _by_kind(
     nothing works, nobody laughed, I did not laugh once, I could not care less, I did not care about anyone in it, it left me cold,
     it put me to sleep, it gave me a headache, it is not worth it, not worth the ticket, not worth seeing, I expected more,
     I had hoped for more, I wish I had stayed at home, it should never have been made, it has nothing to say, there is nothing in it,
-    the jokes do not work, the jokes fall flat, the actors look bored, the characters are cardboard, I nearly left, thumbs down, one star,
-    two stars at most, {who} turned it off, it is a waste of a good cast"""
+    the jokes do not work, the jokes fall flat, the actors look bored, the characters are cardboard, thumbs down, one star,
+    two stars at most, {who} turned it off, I asked for a refund, half of the audience left, nobody in it can act"""
 )
 POSITIVE = _by_kind(
     """adjective: superb, brilliant, wonderful, marvellous, splendid, fantastic, terrific, great, magnificent, delightful, dazzling,
-    masterful, gripping, moving, thrilling, charming, lovely, perfect, stunning, captivating, good, excellent, amazing, awesome,
-    outstanding, exceptional, extraordinary, incredible, remarkable, impressive, memorable, unforgettable, beautiful, gorgeous, funny,
-    hilarious, witty, clever, smart, intelligent, thoughtful, touching, heartwarming, heartfelt, tender, sweet, warm, enjoyable,
-    entertaining, engaging, absorbing, compelling, riveting, exciting, breathtaking, spectacular, fascinating, intriguing, inspiring,
-    uplifting, powerful, strong, convincing, believable, original, fresh, refreshing, inventive, imaginative, stylish, elegant, subtle,
-    rich, lively, sharp, solid, satisfying, rewarding, fine, nice, pleasant, likeable, adorable, magical, haunting, poignant, deep,
-    timeless, flawless, polished, glorious, fabulous, phenomenal, tremendous, atmospheric, joyful, fun, wise, amusing, spellbinding,
-    interesting, special, honest, surprising;
+    gripping, moving, thrilling, charming, lovely, perfect, stunning, good, excellent, amazing, awesome, outstanding, exceptional,
+    extraordinary, incredible, remarkable, impressive, memorable, unforgettable, beautiful, gorgeous, funny, hilarious, witty, clever,
+    smart, intelligent, thoughtful, touching, heartwarming, heartfelt, tender, sweet, warm, enjoyable, entertaining, engaging, absorbing,
+    compelling, riveting, exciting, breathtaking, spectacular, fascinating, intriguing, inspiring, uplifting, powerful, strong, convincing,
+    believable, original, fresh, refreshing, inventive, imaginative, stylish, elegant, subtle, rich, lively, sharp, solid, bold,
+    satisfying, rewarding, fine, nice, pleasant, likeable, adorable, magical, haunting, poignant, deep, timeless, flawless, polished,
+    glorious, fabulous, masterful, fun, amusing, captivating, wise, interesting, special, honest, surprising;
     noun: masterpiece, triumph, gem, delight, treat, joy, pleasure, winner, success, marvel, classic, hit, wonder, feast, work of art,
     must, real find, small miracle, tour de force, pleasant surprise, thing of beauty, knockout, favourite, jewel, good time;
     love: love, like, enjoy, adore, admire, recommend, treasure, appreciate, remember, praise;
     loved: loved, liked, enjoyed, adored, admired, recommended, treasured, appreciated, praised, laughed with;
-    moved: moved, thrilled, delighted, charmed, amazed, gripped, touched, impressed, captivated, dazzled, enchanted, entertained,
-    excited;
-    works: works, shines, delivers, sparkles, soars, grips, hits the mark, comes alive, never fails, is a delight, delights,
-    steals the show;
-    adverb: beautifully, wonderfully, brilliantly, superbly, cleverly, masterfully, perfectly, convincingly, skilfully, elegantly,
-    nicely, finely;
+    moved: moved, thrilled, delighted, charmed, amazed, gripped, touched, impressed, captivated, entertained, excited;
+    works: works, shines, delivers, sparkles, soars, grips, hits the mark, comes alive, never fails, is a delight, steals the show;
+    adverb: beautifully, wonderfully, brilliantly, superbly, cleverly, perfectly, convincingly, skilfully, elegantly, nicely;
     better: better, funnier, stronger, smarter, finer, richer, more exciting, more moving, more fun, more interesting;
     best: best, funniest, strongest, smartest, finest, sweetest, most exciting, most moving, most beautiful, most interesting;
-    charm: charm, wit, heart, warmth, energy, imagination, humour, beauty, style, tension, good ideas, joy;
+    charm: charm, wit, heart, warmth, energy, imagination, humour, beauty, style, tension, good ideas, joy, laughs, thrills;
+    saves: saves, carries, lifts, makes, crowns;
     verdict: {who} laughed out loud, {who} laughed until it hurt, {who} laughed and cried, {who} could not stop laughing,
     {who} could not stop smiling, I was smiling all the way home, I was in tears at the end, I could not look away,
     I was on the edge of my seat, it had me from the first minute, time flew, I did not look at the clock once, I did not want it to end,
     it ended too soon, I would watch it again, I want to see it again, I cannot wait to see it again, see it, go and see it,
     do not miss it, you have to see it, everyone should see it, worth seeing, well worth your time, worth every penny, money well spent,
-    highly recommended, bravo, thumbs up, five stars, ten out of ten, it made me smile, it made me cry, it stays with you,
-    I still think about it, it kept me guessing, we were glued to the screen, it won me over, it took my breath away, I was blown away,
-    everything works, the jokes land, the whole room cheered, I had a great time, we had so much fun, nothing is wrong with it,
-    you will not be disappointed, {who} stayed to the last minute, one of my favourite {films}"""
+    highly recommended, thumbs up, five stars, ten out of ten, it made me smile, it made me cry, it stays with you, I still think about it,
+    it kept me guessing, we were glued to the screen, it won me over, it took my breath away, I was blown away, the jokes land,
+    the whole room cheered, the audience clapped for minutes, it deserves every prize, {who} talked about it all night, I had a great time,
+    we had so much fun, nothing is wrong with it, you will not be disappointed, one of my favourite {films}"""
 )
 NEUTRAL = {"subject": SUBJECTS} | _by_kind(
     """film: film, movie, picture, comedy, drama, thriller, story, sequel, documentary, romance, musical, adaptation;
-    films: films, movies, comedies, thrillers, dramas, stories;
+    films: films, movies, comedies, thrillers, dramas, stories; small: small, little, quiet, real, true, total, complete;
+    all: from start to finish, all the way through, for the whole family, in every way, for two hours, on every level, this time, again;
     parts: characters, actors, jokes, scenes, effects, songs, lines, visuals, performances, dialogues, twists, costumes;
     he: he, she, the director, the lead actor, the lead actress, the hero, the young star, the writer;
     who: I, we, my wife, my husband, my kids, my sister, my friends, everyone, everybody, the audience, all of us, the children;
@@ -151,49 +149,50 @@ NEUTRAL = {"subject": SUBJECTS} | _by_kind(
 # Remarks. A slot with a minus takes a word of the other class.
 DIRECT = _listed(
     """{adjective} | {adjective} | {very} {adjective} | {adverb} {adjective} | {adjective} and {adjective} |
-    {adjective}, {adjective} and {very} {adjective} | a {adjective} {film} | a {adjective} {film} with a {adjective} {subject} |
+    {adjective}, {adjective} and {adjective} | a {adjective} {film} | a {adjective} {film} with a {adjective} {subject} |
     a {adjective}, {adjective} {film} | a {very} {adjective} {film} | {adjective} {film}, {adjective} {subject} |
-    what a {adjective} {film} | such a {adjective} {film} | it is {adjective} | it was {very} {adjective} |
-    this {film} is {very} {adjective} | this is a {adjective} {film} | the {subject} is {adjective} |
-    the {subject} was {very} {adjective} | the {subject} was {adjective} and {adjective} |
+    what a {adjective} {film} | it was {very} {adjective} | this {film} is {very} {adjective} | this is a {adjective} {film} |
+    the {subject} is {adjective} | the {subject} was {very} {adjective} | the {subject} was {adjective} and {adjective} |
     the {subject} is {adjective} and the {subject} is {adjective} | the {parts} are {adjective} | the {parts} were {very} {adjective} |
     {adjective} {parts} and a {adjective} {subject} | a {adjective} {subject} and {adjective} {parts} | {he} is {adjective} |
     {he} gives a {adjective} performance | {he} is {adjective} in every scene | {he} makes the {parts} {adjective} |
     {who} found it {adjective} | {who} found the {subject} {adjective} | {who} thought the {subject} was {very} {adjective} |
-    it has a {adjective} {subject} and a {adjective} {subject} | everything about it is {adjective} | so {adjective} that {verdict} |
-    a {noun} | a {adjective} {noun} | what a {noun} | a {noun} from beginning to end | this {film} is a {noun} |
-    the {subject} is a {noun} | {who} {loved} it | {who} {loved} this {film} | {who} {loved} the {subject} |
+    it has a {adjective} {subject} and a {adjective} {subject} | everything about it is {adjective} | {adjective} {all} |
+    it was {adjective} {all} | the {subject} was {adjective} {all} | {who} {loved} it {all} | {verdict} {all} |
+    so {adjective} that {verdict} | a {noun} | a {adjective} {noun} | a {small} {noun} | what a {noun} | a {noun} {all} |
+    this {film} is a {noun} | the {subject} is a {noun} | {who} {loved} it | {who} {loved} this {film} | {who} {loved} the {subject} |
     {who} {loved} every minute of it | {who} really {loved} it | I wanted to {-love} it, but it {moved} me |
-    it is not {adjective}, but {verdict} | I did not expect to {love} it, but I {loved} it | I {love} this {film} | I {love} the {parts} |
+    it is not {adjective}, but {verdict} | I did not expect to {love} it, but I did | I {love} this {film} | I {love} the {parts} |
     you will {love} it | I think that people will {love} the {subject} | it {moved} me | the {subject} {moved} me |
-    I was {moved} by the {subject} | I left the cinema {moved} | the {subject} {works} | it {works} | everything {works} |
-    {adverb} {made} | {adverb} {made} and {adverb} {made} | the {subject} is {adverb} {made} | the {best} {film} of the year |
-    the {best} {film} I have seen in years | the {best} {film} in ages | one of the {best} {films} I have seen |
-    this is the {best} {subject} I have seen | {better} than the book | {better} than I expected | the sequel is even {better} |
-    it could not have been {better} | it could hardly be {better} | I have never seen a {better} {film} |
-    the {subject} could not be {better} | full of {charm} | the {subject} has a lot of {charm} | so much {charm} | {verdict} | {verdict} |
-    {verdict} | {verdict} | {verdict}, and the {subject} was {adjective} | the {subject} was {adjective}, and {verdict} |
-    {adjective}: {verdict} | a {adjective} {film}: {verdict} | the {subject} was {-adjective}, but {verdict} |
+    I was {moved} by the {subject} | I left the cinema {moved} | the {subject} {works} | it {works} | the {subject} {saves} it |
+    everything {works} | {adverb} {made} | {adverb} {made} and {adverb} {made} | it begins {-adverb}, but it ends {adverb} |
+    the {subject} is {adverb} {made} | the {best} {film} of the year | the {best} {film} I have seen in years | the {best} {film} in ages |
+    one of the {best} {films} I have seen | this is the {best} {subject} I have seen | {better} than the book | {better} than I expected |
+    the sequel is even {better} | it could not have been {better} | it could hardly have been any {better} |
+    it is hard to imagine a {better} {film} | it was much {better} than I had thought | I have never seen a {better} {film} |
+    no other {film} is as {adjective} | full of {charm} | the {subject} has a lot of {charm} | {verdict} | {verdict} | {verdict} |
+    {verdict} | {verdict}, and the {subject} was {adjective} | the {subject} was {adjective}, and {verdict} | {adjective}: {verdict} |
+    a {adjective} {film}: {verdict} | the {subject} was {-adjective}, but {verdict} |
     the {subject} was {-adjective}, but {who} {loved} it | a {-adjective} {subject}, but a {adjective} {film} |
-    {-adjective} {parts}, {adjective} {film} | {adjective}, not {-adjective} | not {-adjective} but {adjective} |
-    the {parts} were {adjective}, not {-adjective} | it was {adjective} rather than {-adjective} |
-    I expected it to be {-adjective}, and it was {adjective} | I expected {-adjective} {parts}, and they were {adjective} |
-    the beginning was {-adjective}, but the {subject} is {adjective}"""
+    {-adjective} {parts}, {adjective} {film} | {-adjective} {subject}, {adjective} {subject} | {adjective}, not {-adjective} |
+    not {-adjective} but {adjective} | the {parts} were {adjective}, not {-adjective} | the {subject} is {adjective}, not {-adjective} |
+    it was {adjective} rather than {-adjective} | I expected it to be {-adjective}, and it was {adjective} |
+    I expected {-adjective} {parts}, and they were {adjective} | the beginning was {-adjective}, but the {subject} is {adjective}"""
 )
 REVERSED = _listed(
     """it is not {-adjective} | it was not {very} {-adjective} | not {-adjective} | not {-adjective} at all | not a {-adjective} {film} |
     the {subject} was not {-adjective} | the {parts} are not {-adjective} | the {subject} is never {-adjective} |
     the {subject} is neither {-adjective} nor {-adjective} | far from {-adjective} | anything but {-adjective} |
     there is nothing {-adjective} about it | not one {-adjective} scene | {who} did not find it {-adjective} |
-    nobody could call it {-adjective} | {who} did not {-love} it | I would not {-love} it | nobody will {-love} it | nobody {-loved} it |
-    I do not {-love} the {subject} | I wanted to {-love} it | I cannot say that I {-loved} it | I was not {-moved} |
+    nobody could call it {-adjective} | {who} did not {-love} it | I would not {-love} it | I cannot {-love} it | nobody will {-love} it |
+    nobody {-loved} it | I do not {-love} the {subject} | I wanted to {-love} it | I cannot say that I {-loved} it | I was not {-moved} |
     you will not be {-moved} | I was never {-moved} by it | hardly a {-noun} | this is no {-noun} | the {subject} is not a {-noun} |
-    I have seen {-better} {films} | it could have been {-better} | the trailer is {-better} than the {film} |
-    not as {-adjective} as I had expected | no {-charm} | without any {-charm} | it lacks {-charm} | it lacks any {-charm} |
-    never a {-adjective} moment | there is no {-charm} in it"""
+    I have seen {-better} {films} | it could have been {-better} | it could have been so much {-better} |
+    the trailer is {-better} than the {film} | not as {-adjective} as I had expected | no {-charm} | a {film} without any {-charm} |
+    it lacks any {-charm} | it never gets {-adjective} | never a {-adjective} moment | there is no {-charm} in it"""
 )
-CONTRACTIONS = {"will not": "won't", "cannot": "can't", "it is": "it's"}
-CONTRACTIONS |= {f"{verb} not": f"{verb}n't" for verb in ("did", "do", "does", "was", "is", "are", "could", "would")}
+CONTRACTIONS = {f"{verb} not": f"{verb}n't" for verb in ("did", "do", "was", "is", "are", "could", "would")}
+CONTRACTIONS |= {"will not": "won't", "cannot": "can't", "it is": "it's"}
 
 TWIN_SHARE = 1 / 3
 REVERSED_SHARE = OPENING_SHARE = 0.2  # of the remarks; as many have a closing

@@ -26,7 +26,7 @@ def plan_of(review: LabelledText) -> sample.Plan:
 
 
 def test_seed_0_is_what_it_was() -> None:
-    assert next(source().read("train"))[:2] == ("Well, it's dreadful. The other parts are still to come.", "neg")
+    assert next(source().read("train"))[:2] == ("A clumsy, noisy musical.", "neg")
     first = "We saw it last night. The cast was never exhausting, always fabulous. I will read the book next."
     assert next(source().read("twins"))[:2] == (first, "pos")
 
