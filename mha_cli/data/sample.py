@@ -191,8 +191,8 @@ REVERSED = _listed(
     the trailer is {-better} than the {film} | not as {-adjective} as I had expected | no {-charm} | a {film} without any {-charm} |
     it lacks any {-charm} | it never gets {-adjective} | never a {-adjective} moment | there is no {-charm} in it"""
 )
-CONTRACTIONS = {f"{verb} not": f"{verb}n't" for verb in ("did", "do", "was", "is", "are", "could", "would")}
-CONTRACTIONS |= {"will not": "won't", "cannot": "can't", "it is": "it's"}
+CONTRACTIONS = {"it is": "it's", "will not": "won't", "cannot": "can't"}  # first, so that "it isn't" keeps its "is"
+CONTRACTIONS |= {f"{verb} not": f"{verb}n't" for verb in ("did", "do", "was", "is", "are", "could", "would")}
 
 TWIN_SHARE = 1 / 3
 REVERSED_SHARE = OPENING_SHARE = 0.2  # of the remarks; as many have a closing
@@ -261,8 +261,8 @@ def _remark(class_id: int, rng: random.Random) -> str:
 
     clause = filled(rng.choice(REVERSED if rng.random() < REVERSED_SHARE else DIRECT))
     clause = re.sub(r"\ba(?= (hon|[aeiou]))", "an", clause)
-    if rng.random() < 0.5:
-        for long, short in CONTRACTIONS.items():
+    for long, short in CONTRACTIONS.items():
+        if rng.random() < 0.5:
             clause = clause.replace(long, short)
     opening, closing = (rng.choice(table) if rng.random() < OPENING_SHARE else table[0] for table in (OPENINGS, CLOSINGS))
     return _sentence(opening, clause, closing)

@@ -26,9 +26,9 @@ def plan_of(review: LabelledText) -> sample.Plan:
 
 
 def test_seed_0_is_what_it_was() -> None:
-    assert next(source().read("train"))[:2] == ("A clumsy, noisy musical.", "neg")
-    first = "We saw it last night. The cast was never exhausting, always fabulous. I will read the book next."
-    assert next(source().read("twins"))[:2] == (first, "pos")
+    assert next(source().read("train"))[:2] == ("My view: never an imaginative moment.", "neg")
+    first = "To sum up, the score was dull rather than magnificent. We took the last bus home afterwards."
+    assert next(source().read("twins"))[:2] == (first, "neg")
 
 
 @pytest.mark.parametrize(("num_texts", "num_train", "num_test", "num_twins"), [(201, 200, 50, 16), (20_000, 20_000, 5000, 1666)])
@@ -78,5 +78,5 @@ def test_reviews_are_short_sentences() -> None:
     for review in source().read("train"):
         assert 2 <= len(tokens(review.text)) <= 40
         assert review.text[0].isupper()
-        assert re.search(r"\. [a-z]|  | [.,!]|^\s|\{|\ba [aeiou]", review.text) is None
+        assert re.search(r"\. [a-z]|  | [.,!]|^\s|\{|\ba [aeiou]|'sn't", review.text) is None
         assert review.text.endswith((".", "!"))

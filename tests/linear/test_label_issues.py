@@ -114,10 +114,10 @@ def test_labels_that_differ_in_case_alone_are_no_issue() -> None:
 
 
 def test_a_recipe_without_scores_has_those_of_the_recipe_text() -> None:
-    config = load_config(find_config("book"), ["data.source=sample", "data.num_texts=400"])
+    config = load_config(find_config("book"), ["data.source=sample", "data.num_texts=4000"])
     assert not config.linear
     report = find_label_issues(config, 2)
-    assert (report.data, report.num_texts, len(report.label_issues)) == ("sample", 400, 2)
+    assert (report.data, report.num_texts, len(report.label_issues)) == ("sample", 4000, 2)
     assert report.accuracy > 0.6
     assert report.label_issues[0].file == "sample, split train"
-    assert 1 <= (report.label_issues[0].line or 0) <= 400
+    assert 1 <= (report.label_issues[0].line or 0) <= 4000
