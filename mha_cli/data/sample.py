@@ -174,8 +174,9 @@ DIRECT = _listed(
     {verdict} | {verdict}, and the {subject} was {adjective} | the {subject} was {adjective}, and {verdict} | {adjective}: {verdict} |
     a {adjective} {film}: {verdict} | the {subject} was {-adjective}, but {verdict} |
     the {subject} was {-adjective}, but {who} {loved} it | a {-adjective} {subject}, but a {adjective} {film} |
-    {-adjective} {parts}, {adjective} {film} | {-adjective} {subject}, {adjective} {subject} | {adjective}, not {-adjective} |
-    not {-adjective} but {adjective} | the {parts} were {adjective}, not {-adjective} | the {subject} is {adjective}, not {-adjective} |
+    {-adjective} {parts}, {adjective} {film} | {-adjective} {parts}, {adjective} {subject} | {-adjective} {subject}, {adjective} {parts} |
+    {-adjective} {subject}, {adjective} {subject} | {adjective}, not {-adjective} | not {-adjective} but {adjective} |
+    the {parts} were {adjective}, not {-adjective} | the {subject} is {adjective}, not {-adjective} |
     it was {adjective} rather than {-adjective} | I expected it to be {-adjective}, and it was {adjective} |
     I expected {-adjective} {parts}, and they were {adjective} | the beginning was {-adjective}, but the {subject} is {adjective}"""
 )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.extras
 
-SETTINGS = (*TRACED_SOON, "data.num_texts=200", "model.embed_dim=16", "model.feed_forward_dim=16", "training.epochs=2")
+SETTINGS = (*TRACED_SOON, "data.num_texts=200", "data.seed=2", "model.embed_dim=16", "model.feed_forward_dim=16", "training.epochs=2")
 TUNE = (
     *("tune", "--config", str(TINY), *set_all(*SETTINGS)),
     *("--search", "training.learning_rate=0.001..0.1", "--output", "run", "--json", "--minutes", "60", "--trials"),

@@ -26,7 +26,7 @@ def plan_of(review: LabelledText) -> sample.Plan:
 
 
 def test_seed_0_is_what_it_was() -> None:
-    assert next(source().read("train"))[:2] == ("My view: never an imaginative moment.", "neg")
+    assert next(source().read("train"))[:2] == ("My honest opinion: the film was awkward, not exceptional!", "neg")
     first = "To sum up, the score was dull rather than magnificent. We took the last bus home afterwards."
     assert next(source().read("twins"))[:2] == (first, "neg")
 
