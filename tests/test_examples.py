@@ -90,7 +90,7 @@ NOT_RUN = {
 REVIEWS = ("A superb, moving film.", "Great cast, awful script.")
 """The packaged model gives the first pos and the second neg, each with more than 0.9."""
 
-WRITTEN_BY_INIT = "reviews.yaml"  # the config of lines that follow on ``mha init reviews.csv``
+WRITTEN_BY_INIT = "reviews.yaml", "tickets.yaml"  # configs of lines that follow on ``mha init``
 
 
 def not_run(code: str) -> str | None:
@@ -169,7 +169,7 @@ def test_it_fits_the_command(line: str) -> None:
             given = GROUP.commands[name].make_context(name, list(arguments)).params
         except typer.Exit:  # --help
             continue
-        if given.get("config") not in (None, WRITTEN_BY_INIT) and not not_run(line):
+        if given.get("config") not in (None, *WRITTEN_BY_INIT) and not not_run(line):
             load_config(ROOT / find_config(given["config"]), given["overrides"] or [])
 
 

@@ -95,7 +95,7 @@ def refuse_used(output: Path) -> None:
     if (output / METRICS).is_file():
         raise MhaError(f"{name}: holds a finished run", "choose another folder, or remove this one")
     if (output / CONFIG).is_file():
-        raise MhaError(f"{name}: holds an unfinished run", "`mha train --resume` goes on with it; or choose another folder")
+        raise MhaError(f"{name}: holds an unfinished run", "add --resume on the command line to go on with it, or choose another folder")
     raise MhaError(f"{name}: is not empty", "choose another folder")
 
 

@@ -41,6 +41,11 @@ class DataSettings(Settings):
         {}, description="Labels that are taken for others, as in `{BILLING: billing}`; they are no classes of their own."
     )
 
+    def _faults(self) -> Iterator[str]:
+        for label, other in self.merge_labels.items():
+            if other in self.merge_labels:
+                yield f"merge_labels takes {label} for {other}, and {other} for {self.merge_labels[other]}; name the last one for both"
+
 
 class SampleData(DataSettings):
     """Made-up film reviews from the built-in grammar; needs no network."""
@@ -110,6 +115,7 @@ class FilesData(DataSettings):
     _is_known = field_validator("encoding")(lambda name: name and known_encoding(name))
 
     def _faults(self) -> Iterator[str]:
+        yield from super()._faults()
         if self.test is not None and self.test_share is not None:
             yield f"test and test_share={self.test_share} both name test data; take test_share=null, or test=null"
         if self.more and self.validation == "names":

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mha_cli.arrays import Int32s, Int64s
-from mha_cli.data.labels import NAMED_CLASSES, labels_in
+from mha_cli.data.labels import NAMED_CLASSES, is_spelt_out, labels_in
 from mha_cli.errors import listed, printable
 
 SEPARATORS = ",;|/"  # characters that may separate the labels in a cell
@@ -59,12 +59,16 @@ class DataIssues:
 def find_combined(classes: Mapping[str, int]) -> tuple[int, str, str]:
     """Find labels that look like several labels in one cell: ``a,b`` and JSON lists, whose parts occur in other cells.
 
-    Such labels count if all their parts are classes by themselves. They also count if the parts of most cells occur in other cells, and
-    a part comes first in one and later in another. The parts of paths (``home/garden``) and names (``arts, crafts``) do not.
+    Lists in quotes count. Other labels count if all their parts are classes by themselves. They also count if the parts of most cells
+    occur in other cells, and a part comes first in one and later in another. The parts of paths (``home/garden``) and names
+    (``arts, crafts``) do not.
 
     Returns:
         Number of these texts, the most frequent label and its separator; zero and empty if there are none.
     """
+    lists = list(filter(is_spelt_out, classes))
+    if (number := sum(classes[name] for name in lists)) >= LEAST_COMBINED:
+        return number, max(lists, key=lambda name: (len(labels_in(name, ",")) > 1, classes[name])), ","
     for separator in filter(" ".join(classes).__contains__, SEPARATORS):
         cells = {name: _parts(name, separator) for name in classes}
         several = {name: parts for name, parts in cells.items() if len(parts) > 1}
@@ -92,7 +96,7 @@ def _parts(label: str, separator: str) -> list[str]:
     """The parts of a label, without the brackets and quotes of a list; the label itself where it has no such parts."""
     if len(label) > MOST_CHARACTERS:
         return [label]
-    is_list = label[:1] == "[" and label[-1:] == "]"
+    is_list = label[:1] + label[-1:] in ("[]", "{}")
     parts = [part.strip(" '\"") for part in labels_in(label, separator)]
     if separator in ",/" and not is_list and not all(any(map(str.isalpha, part)) for part in parts if part):
         return [label]  # 1,5 and 24/12 are numbers and dates

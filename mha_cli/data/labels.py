@@ -18,9 +18,9 @@ LEAVE_OUT = "give every text a class, or leave the row out"
 ONE_VALUE = "give every text a class: a string, a whole number, true or false"
 ONE_CLASS = "give every text one class, as the model does"
 _MISSING = {"None", "nan", "NaN", "NaT", "<NA>"}  # how Python, NumPy and pandas spell a value that is missing
-ODD_NAMES = _MISSING | {"null", "NULL", "NA", "N/A", "n/a", "#N/A", "#NULL!", "#VALUE!", "#REF!", "#NAME?"}  # that may mean no label
+ODD_NAMES = _MISSING | {"null", "NULL", "NA", "N/A", "n/a", "#N/A", "#NULL!", "#VALUE!", "#REF!", "#NAME?", r"\N"}  # that may mean no label
 _QUOTED = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\"""")
-_LIST = re.compile(rf"[\[({{](?:[\s,]*(?:{_QUOTED.pattern}))*[\s,]*[\])}}]")
+_LIST = re.compile(rf"[\[({{](?:[\s,]*(?:{_QUOTED.pattern}))*[\s,]*[\])}}]|set\(\)")
 """Strings in quotes, and lists, tuples and sets of them, as Python, NumPy, pandas and JSON write them into a cell."""
 _WHOLE = re.compile(r"(-?\d+)\.0+", re.ASCII)
 _TRUTH = {"true": "True", "false": "False"}
@@ -70,11 +70,16 @@ def class_names(labels: object, location: str, column: str = "", separator: str 
 def labels_in(cell: str, separator: str | None) -> list[str]:
     """The labels in a cell: those that a separator separates, or those of a list that is spelt out, such as ``['a', 'b']``."""
     spelt = cell.strip()
-    if spelt[:1] in "[({" and _LIST.fullmatch(spelt):
+    if is_spelt_out(spelt):
         with suppress(SyntaxError, ValueError):  # for an escape that JSON or Python does not know
             return [(json.loads if quoted[0] == '"' else literal_eval)(quoted) for quoted in _QUOTED.findall(spelt)]
-    in_brackets = separator == "," and spelt[:1] + spelt[-1:] == "[]"
+    in_brackets = separator == "," and spelt[:1] + spelt[-1:] in ("[]", "{}")  # {a,b} is an array of PostgreSQL
     return (spelt[1:-1] if in_brackets else cell).split(separator)
+
+
+def is_spelt_out(label: str) -> bool:
+    """Whether a label is a list of strings in quotes, such as ``['a', 'b']``."""
+    return label[:1] in ("[", "(", "{", "s") and _LIST.fullmatch(label) is not None
 
 
 def class_name(label: object, location: str, column: str = "") -> str:

@@ -95,7 +95,7 @@ def _chooser(study: Study, space: Space, seed: int) -> optuna.Study:
     try:
         chooser.add_trials([_frozen(trial, space, None if trial.stopped else trial.loss) for trial in study.trials])
     except (LookupError, OverflowError, TypeError, ValueError):
-        raise MhaError(f"--output {shown_path(study.output)}: its trials are of another search", "choose another folder") from None
+        raise MhaError(f"{shown_path(study.output)}: its trials are of another search", "choose another folder") from None
     return chooser
 
 

@@ -110,7 +110,7 @@ class Study(BaseModel):
         """Refuse texts that earlier trials were not judged by."""
         if self.texts not in ("", digest):
             name = shown_path(self.output)
-            raise MhaError(f"--output {name}: its trials had other texts, or another version of mha", "choose another folder")
+            raise MhaError(f"{name}: its trials had other texts, or another version of mha", "choose another folder")
         self.texts = digest
 
     def _write(self) -> None:
@@ -141,10 +141,10 @@ def held_study(output: Path, config: Config, search: list[str], minutes: float, 
             try:
                 study = Study.model_validate_json(path.read_bytes())
             except (OSError, ValueError):
-                raise MhaError(f"--output {name}: its {STUDY} is damaged, or not of mha tune", "choose another folder") from None
+                raise MhaError(f"{name}: its {STUDY} is damaged, or not of mha tune", "choose another folder") from None
             refuse_other_settings(output, study.given, now, "give what was given before, or choose another folder")
         study._output, study._seconds, study._most_trials = RunDirectory(output), 60.0 * minutes, most_trials or math.inf
         if study.complete and not study.seconds_left and ((output / METRICS).is_file() or not study.has_gained):
             more = "search more, in another folder" if study.exhausted else "give more --minutes or --trials, or another folder"
-            raise MhaError(f"--output {name}: its search is finished, with {plural(len(study.trials), 'trial')}", more)
+            raise MhaError(f"{name}: its search is finished, with {plural(len(study.trials), 'trial')}", more)
         yield study

@@ -417,7 +417,7 @@ SECTIONS: dict[str, list[Case]] = {
             Case(f"{TRAIN} --output {name}", f"{name}: {message}")
             for name, message in (
                 ("finished", "holds a finished run; choose another folder, or remove this one"),
-                ("unfinished", "holds an unfinished run; `mha train --resume` goes on with it; or choose another folder"),
+                ("unfinished", "holds an unfinished run; add --resume on the command line to go on with it, or choose another folder"),
                 (".", "is not empty; choose another folder"),
                 ("file", "cannot be used: Not a directory; choose another folder"),
                 ("/proc/x", "cannot be made: No such file or directory; choose another folder"),

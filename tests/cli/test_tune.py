@@ -64,7 +64,7 @@ def test_a_finished_search_is_refused_before_the_texts_are_read(tuned: Run) -> N
     trained_on = refusal(run_here(*TUNE, "2", "--set", "training.base=run", cwd=tuned.cwd))
     assert trained_on.startswith("training.base fixes the settings that `mha tune` tries; take training.base=null")
     said = refusal(run_here(*TUNE, "2", cwd=tuned.cwd))
-    assert said == "--output run: its search is finished, with 2 trials; give more --minutes or --trials, or another folder"
+    assert said == "run: its search is finished, with 2 trials; give more --minutes or --trials, or another folder"
 
 
 @pytest.mark.process

@@ -155,6 +155,12 @@ def test_a_separator_of_labels_is_plain_text_and_stays_it_in_a_file(separator: s
     config = load("", "data.source=files", "data.train=x.csv", f"data.label_separator={separator}")
     assert config.cell_separator == separator == load(config_to_yaml(config)).cell_separator
     assert load("", "data.source=files", "data.train=x.csv", "data.label_separator=null").cell_separator == "|"
+    assert load("", "data.source=files", "data.train=x.csv", f"data.label_separator='{separator}'").cell_separator == separator
+
+
+def test_a_label_that_is_taken_for_another_is_not_another_ones_target() -> None:
+    with pytest.raises(MhaError, match="merge_labels takes a for b, and b for c; name the last one for both"):
+        load("data: {source: files, train: x.csv, merge_labels: {a: b, b: c}}")
 
 
 def test_a_whole_section_as_an_override() -> None:

@@ -235,7 +235,7 @@ def finished(tmp_path: Path) -> Path:
 
 
 def refusal(output: Path, **changes: Any) -> str:
-    return error_of(lambda: tuned(output, trials=2, **changes)).removeprefix(f"--output {output}: ")
+    return error_of(lambda: tuned(output, trials=2, **changes)).removeprefix(f"{output}: ")
 
 
 def test_another_search_or_other_texts_are_refused(finished: Path) -> None:
