@@ -36,10 +36,8 @@ def _by_kind(text: str) -> dict[str, tuple[str, ...]]:
     return {kind.strip(): _listed(words, ",") for kind, words in (entry.split(":") for entry in text.split(";"))}
 
 
-# A row's position in its table decides which plans are for testing: a new row changes every review, and
-# the four plan tables keep a multiple of 5 rows, so that all rows are equally frequent.
-
-# Neutral. Each five rows but the first are of one length, so that each construction is met at the same positions in training as in testing.
+# A row's position in its table decides which plans are for testing; a table of plans keeps a multiple of 5 rows, equally frequent.
+# Each five openings but the first are of one length, so that a construction is met at the same positions in training as in testing.
 OPENINGS = _listed(
     """| Well, | Overall, | Honestly, | Frankly, | In short, | My verdict: | Well then, | Short review: | My view: | To be clear, |
     For the record, | To sum up, | My honest opinion: | Here we go: | We saw it last night. | It runs for two hours. |
@@ -86,15 +84,14 @@ NEGATIVE = _by_kind(
     repetitive, banal, noisy, embarrassing, insulting, awkward, wrong;
     noun: mess, disaster, bore, waste of time, waste of money, failure, flop, disappointment, letdown, joke, chore, insult, travesty,
     mistake, nightmare, dud, fiasco, catastrophe, bad joke, pile of nonsense, piece of rubbish, shame, trainwreck, misfire, ordeal;
-    love: hate, dislike, regret, loathe, detest, despise, forget, skip, avoid, resent;
-    loved: hated, disliked, regretted, loathed, detested, despised, walked out of, skipped, avoided, slept through;
-    moved: bored, disappointed, annoyed, irritated, frustrated, insulted, confused, exhausted, tired, offended, angry, sad;
-    works: drags, fails, disappoints, bores, falls flat, goes nowhere, makes no sense, falls apart, stumbles, never gets going;
-    adverb: badly, poorly, terribly, dreadfully, horribly, clumsily, lazily, awfully, sloppily, hopelessly, painfully;
-    better: worse, duller, weaker, sillier, slower, poorer, more boring, more tedious, less funny, less interesting;
-    best: worst, dullest, weakest, silliest, slowest, poorest, most boring, most tedious, least funny, least interesting;
-    charm: cliches, nonsense, boredom, clumsiness, bad jokes, plot holes, stupidity, noise, empty talk, tired ideas, mistakes, rubbish;
-    saves: ruins, spoils, sinks, kills, wrecks;
+    love: hate, dislike, regret, loathe, detest, despise, forget, skip, avoid, resent; loved: hated, disliked, regretted, loathed, detested,
+    despised, walked out of, skipped, avoided, slept through; moved: bored, disappointed, annoyed, irritated, frustrated, insulted,
+    confused, exhausted, tired, offended, angry, sad; works: drags, fails, disappoints, bores, falls flat, goes nowhere, makes no sense,
+    falls apart, stumbles, never gets going; adverb: badly, poorly, terribly, dreadfully, horribly, clumsily, lazily, awfully, sloppily,
+    hopelessly, painfully; better: worse, duller, weaker, sillier, slower, poorer, more boring, more tedious, less funny, less interesting;
+    best: worst, dullest, weakest, silliest, slowest, poorest, most boring, most tedious, least funny, least interesting; charm: cliches,
+    nonsense, boredom, clumsiness, bad jokes, plot holes, stupidity, noise, empty talk, tired ideas, mistakes, rubbish; saves: ruins,
+    spoils, sinks, kills, wrecks;
     verdict: {who} fell asleep, {who} walked out, {who} left before the end, I want my money back, I want those two hours back,
     two hours that I want back, two hours that I will not get back, {who} wasted an evening, save your money, do not waste your money,
     do not bother, skip it, avoid it, stay away, stay at home, give it a miss, never again, {who} kept looking at the clock,
@@ -111,29 +108,28 @@ POSITIVE = _by_kind(
     extraordinary, incredible, remarkable, impressive, memorable, unforgettable, beautiful, gorgeous, funny, hilarious, witty, clever,
     smart, intelligent, thoughtful, touching, heartwarming, heartfelt, tender, sweet, warm, enjoyable, entertaining, engaging, absorbing,
     compelling, riveting, exciting, breathtaking, spectacular, fascinating, intriguing, inspiring, uplifting, powerful, strong, convincing,
-    believable, original, fresh, refreshing, inventive, imaginative, stylish, elegant, subtle, rich, lively, sharp, solid, bold,
-    satisfying, rewarding, fine, nice, pleasant, likeable, adorable, magical, haunting, poignant, deep, timeless, flawless, polished,
-    glorious, fabulous, masterful, fun, amusing, captivating, wise, interesting, special, honest, surprising;
+    believable, original, fresh, refreshing, inventive, imaginative, stylish, elegant, subtle, rich, lively, sharp, solid, bold, satisfying,
+    rewarding, fine, nice, pleasant, likeable, adorable, magical, haunting, poignant, deep, timeless, flawless, polished, glorious,
+    fabulous, masterful, fun, amusing, captivating, wise, interesting, special, honest, surprising;
     noun: masterpiece, triumph, gem, delight, treat, joy, pleasure, winner, success, marvel, classic, hit, wonder, feast, work of art,
-    must, real find, small miracle, tour de force, pleasant surprise, thing of beauty, knockout, favourite, jewel, good time;
-    love: love, like, enjoy, adore, admire, recommend, treasure, appreciate, remember, praise;
-    loved: loved, liked, enjoyed, adored, admired, recommended, treasured, appreciated, praised, laughed with;
-    moved: moved, thrilled, delighted, charmed, amazed, gripped, touched, impressed, captivated, entertained, excited;
-    works: works, shines, delivers, sparkles, soars, grips, hits the mark, comes alive, never fails, is a delight, steals the show;
-    adverb: beautifully, wonderfully, brilliantly, superbly, cleverly, perfectly, convincingly, skilfully, elegantly, nicely;
-    better: better, funnier, stronger, smarter, finer, richer, more exciting, more moving, more fun, more interesting;
-    best: best, funniest, strongest, smartest, finest, sweetest, most exciting, most moving, most beautiful, most interesting;
-    charm: charm, wit, heart, warmth, energy, imagination, humour, beauty, style, tension, good ideas, joy, laughs, thrills;
-    saves: saves, carries, lifts, makes, crowns;
+    must, real find, small miracle, tour de force, pleasant surprise, thing of beauty, knockout, favourite, jewel, good time; love: love,
+    like, enjoy, adore, admire, recommend, treasure, appreciate, remember, praise; loved: loved, liked, enjoyed, adored, admired,
+    recommended, treasured, appreciated, praised, laughed with; moved: moved, thrilled, delighted, charmed, amazed, gripped, touched,
+    impressed, captivated, entertained, excited; works: works, shines, delivers, sparkles, soars, grips, hits the mark, comes alive,
+    never fails, is a delight, steals the show; adverb: beautifully, wonderfully, brilliantly, superbly, cleverly, perfectly, convincingly,
+    skilfully, elegantly, nicely; better: better, funnier, stronger, smarter, finer, richer, more exciting, more moving, more fun,
+    more interesting; best: best, funniest, strongest, smartest, finest, sweetest, most exciting, most moving, most beautiful,
+    most interesting; charm: charm, wit, heart, warmth, energy, imagination, humour, beauty, style, tension, good ideas, joy, laughs,
+    thrills; saves: saves, carries, lifts, makes, crowns;
     verdict: {who} laughed out loud, {who} laughed until it hurt, {who} laughed and cried, {who} could not stop laughing,
     {who} could not stop smiling, I was smiling all the way home, I was in tears at the end, I could not look away,
     I was on the edge of my seat, it had me from the first minute, time flew, I did not look at the clock once, I did not want it to end,
-    it ended too soon, I would watch it again, I want to see it again, I cannot wait to see it again, see it, go and see it,
-    do not miss it, you have to see it, everyone should see it, worth seeing, well worth your time, worth every penny, money well spent,
-    highly recommended, thumbs up, five stars, ten out of ten, it made me smile, it made me cry, it stays with you, I still think about it,
-    it kept me guessing, we were glued to the screen, it won me over, it took my breath away, I was blown away, the jokes land,
-    the whole room cheered, the audience clapped for minutes, it deserves every prize, {who} talked about it all night, I had a great time,
-    we had so much fun, nothing is wrong with it, you will not be disappointed, one of my favourite {films}"""
+    it ended too soon, I would watch it again, I want to see it again, I cannot wait to see it again, see it, go and see it, do not miss it,
+    you have to see it, everyone should see it, worth seeing, well worth your time, worth every penny, money well spent, highly recommended,
+    thumbs up, five stars, ten out of ten, it made me smile, it made me cry, it stays with you, I still think about it, it kept me guessing,
+    we were glued to the screen, it won me over, it took my breath away, I was blown away, the jokes land, the whole room cheered,
+    the audience clapped for minutes, it deserves every prize, {who} talked about it all night, I had a great time, we had so much fun,
+    nothing is wrong with it, you will not be disappointed, one of my favourite {films}"""
 )
 NEUTRAL = {"subject": SUBJECTS} | _by_kind(
     """film: film, movie, picture, comedy, drama, thriller, story, sequel, documentary, romance, musical, adaptation;
@@ -172,9 +168,9 @@ DIRECT = _listed(
     it is hard to imagine a {better} {film} | it was much {better} than I had thought | I have never seen a {better} {film} |
     no other {film} is as {adjective} | full of {charm} | the {subject} has a lot of {charm} | {verdict} | {verdict} | {verdict} |
     {verdict} | {verdict}, and the {subject} was {adjective} | the {subject} was {adjective}, and {verdict} | {adjective}: {verdict} |
-    a {adjective} {film}: {verdict} | the {subject} was {-adjective}, but {verdict} |
-    the {subject} was {-adjective}, but {who} {loved} it | a {-adjective} {subject}, but a {adjective} {film} |
-    {-adjective} {parts}, {adjective} {film} | {-adjective} {parts}, {adjective} {subject} | {-adjective} {subject}, {adjective} {parts} |
+    a {adjective} {film}: {verdict} | the {subject} was {-adjective}, but {verdict} | the {subject} was {-adjective}, but {who} {loved} it |
+    a {-adjective} {subject}, but a {adjective} {film} | {-adjective} {parts}, {adjective} {film} |
+    {-adjective} {parts}, {adjective} {subject} | {-adjective} {subject}, {adjective} {parts} |
     {-adjective} {subject}, {adjective} {subject} | {adjective}, not {-adjective} | not {-adjective} but {adjective} |
     the {parts} were {adjective}, not {-adjective} | the {subject} is {adjective}, not {-adjective} |
     it was {adjective} rather than {-adjective} | I expected it to be {-adjective}, and it was {adjective} |
@@ -192,10 +188,8 @@ REVERSED = _listed(
     the trailer is {-better} than the {film} | not as {-adjective} as I had expected | no {-charm} | a {film} without any {-charm} |
     it lacks any {-charm} | it never gets {-adjective} | never a {-adjective} moment | there is no {-charm} in it"""
 )
-CONTRACTIONS = {"it is": "it's", "will not": "won't", "cannot": "can't"}  # first, so that "it isn't" keeps its "is"
+CONTRACTIONS = {"it is": "it's", "will not": "won't", "cannot": "can't"}  # "it is" before "is not": no "it'sn't"
 CONTRACTIONS |= {f"{verb} not": f"{verb}n't" for verb in ("did", "do", "was", "is", "are", "could", "would")}
-
-TWIN_SHARE = 1 / 3
 REVERSED_SHARE = OPENING_SHARE = 0.2  # of the remarks; as many have a closing
 MODULUS = 5
 
@@ -229,7 +223,7 @@ class SampleTexts(TextSource):
         is_test, file = split != "train", f"sample, split {split}"
         rng = random.Random(2 * self._config.seed + is_test)
         num_pairs = self._config.num_texts // (8 if is_test else 2)
-        num_twin_pairs = round(num_pairs * TWIN_SHARE)
+        num_twin_pairs = round(num_pairs / 3)
 
         plans = _plans(is_test)
         words = list(product(NEGATIVE["adjective"], POSITIVE["adjective"]))
@@ -242,8 +236,7 @@ class SampleTexts(TextSource):
                 reviews.append((_sentence(plan.opening, clause, plan.closing), class_id, plan))
         remarks: set[str] = set()
         while split != "twins" and len(remarks) < 2 * (num_pairs - num_twin_pairs):
-            class_id = len(remarks) % 2
-            text = _remark(class_id, rng)
+            text = _remark(class_id := len(remarks) % 2, rng)
             if text not in remarks and (crc32(text.encode()) % MODULUS == 0) == is_test:
                 remarks.add(text)
                 reviews.append((text, class_id, None))
@@ -257,8 +250,7 @@ def _remark(class_id: int, rng: random.Random) -> str:
         return re.sub(r"\{(-?)(\w+)\}", word, template)
 
     def word(slot: re.Match[str]) -> str:
-        of_class = (NEGATIVE, POSITIVE)[class_id ^ bool(slot[1])]
-        return filled(rng.choice(NEUTRAL.get(slot[2]) or of_class[slot[2]]))
+        return filled(rng.choice(NEUTRAL.get(slot[2]) or (NEGATIVE, POSITIVE)[class_id ^ bool(slot[1])][slot[2]]))
 
     clause = filled(rng.choice(REVERSED if rng.random() < REVERSED_SHARE else DIRECT))
     clause = re.sub(r"\ba(?= (hon|[aeiou]))", "an", clause)
@@ -278,8 +270,7 @@ def _sentence(opening: str, clause: str, closing: str) -> str:
 @cache
 def _plans(is_test: bool) -> list[Plan]:
     """All sentence plans of a split: row numbers modulo 5 all equal in the test split, all different in the training split."""
-    tables = (OPENINGS, CONTRASTS, SUBJECTS, CLOSINGS)
-    residues = range(MODULUS)
+    tables, residues = (OPENINGS, CONTRASTS, SUBJECTS, CLOSINGS), range(MODULUS)
     patterns = [(residue,) * len(tables) for residue in residues] if is_test else list(permutations(residues, len(tables)))
     return [
         Plan(*rows)
