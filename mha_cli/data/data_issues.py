@@ -59,14 +59,15 @@ class DataIssues:
 def find_combined(classes: Mapping[str, int]) -> tuple[int, str, str]:
     """Find labels that look like several labels in one cell: ``a,b`` and JSON lists, whose parts occur in other cells.
 
-    Lists in quotes count. Other labels count if all their parts are classes by themselves. They also count if the parts of most cells
-    occur in other cells, and a part comes first in one and later in another. The parts of paths (``home/garden``) and names
-    (``arts, crafts``) do not.
+    Lists in quotes count, and labels in brackets if all are. Other labels count if all their parts are classes by themselves. They also
+    count if the parts of most cells occur in other cells, and a part comes first in one and later in another. The parts of paths
+    (``home/garden``) and names (``arts, crafts``) do not.
 
     Returns:
         Number of these texts, the most frequent label and its separator; zero and empty if there are none.
     """
-    lists = list(filter(is_spelt_out, classes))
+    in_brackets = all(name[:1] + name[-1:] in ("[]", "{}") for name in classes)
+    lists = [name for name in classes if is_spelt_out(name) or (in_brackets and "," in name)]
     if (number := sum(classes[name] for name in lists)) >= LEAST_COMBINED:
         return number, max(lists, key=lambda name: (len(labels_in(name, ",")) > 1, classes[name])), ","
     for separator in filter(" ".join(classes).__contains__, SEPARATORS):

@@ -82,7 +82,7 @@ def _data_section(profile: DataProfile) -> Iterator[str]:
 def _scalar(text: str) -> str:
     """A string as YAML has it, in quotes where it would be something else without."""
     try:
-        plain = text.isprintable() and parse_yaml(f"[{text}]", "").value == [text]
+        plain = text.isprintable() and all(parse_yaml(form, "").value == [text] for form in (f"- {text}", f"[{text}]"))
     except MhaError:
         plain = False
     return text if plain else json.dumps(text)
