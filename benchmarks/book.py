@@ -75,10 +75,9 @@ class Ours:
 
     def train(self) -> None:
         """Train on every review once."""
-        from mha_cli.training.run import run_epoch
-
         self.epoch += 1
-        run_epoch(self.trainer, self.epoch, lambda _: None)
+        for rows, tokens in self.trainer.steps(self.epoch, self.trainer.batches(self.epoch)):
+            self.trainer.step(rows, tokens)
 
     def predict(self) -> None:
         """Classify every review."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mha_cli.data.layout import Layout
     from mha_cli.data.profile import TextFigures
     from mha_cli.export.formats import Export
-    from mha_cli.training.run import TrainingSummary
+    from mha_cli.training.run_files import TrainingSummary
     from mha_cli.tuning.search import TuningSummary
 
 

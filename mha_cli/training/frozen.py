@@ -6,27 +6,32 @@ Fine-tuning starts from that last layer, made smaller. From one that knows nothi
 Axes: N texts, D model width, U units of the logits.
 """
 
-from functools import partial
+from collections.abc import Iterator
+from copy import copy
+from functools import cached_property, partial
 from pathlib import Path
-from time import monotonic
 from typing import Any, Self
 
 import keras
 import numpy as np
 
-from mha_cli.arrays import Array, Bools, Floats
+from mha_cli.arrays import Array, Bools, Floats, Int32s
 from mha_cli.config.parameters import encoder_shape
 from mha_cli.config.settings import Config
+from mha_cli.data.batches import Rows
 from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import EncodedTexts, join_texts
 from mha_cli.data.preparation import PreparedData
 from mha_cli.data.targets import are_several
+from mha_cli.linear.stacking import probabilities_of
 from mha_cli.model.classifier import build_classifier, start_from
 from mha_cli.model.outputs import compile_forward, predict_outputs
+from mha_cli.runtime.metrics import mean_loss_and_accuracy
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import MemoryEstimate
 from mha_cli.training.computed_once import computed_once
+from mha_cli.training.distribution import Distribution
 
 STRENGTHS = (0.1, 1.0, 10.0)  # values of scikit-learn's C, of which the best out of fold is taken
 FOLDS = 3
@@ -35,17 +40,17 @@ START = 0.3  # of the last layer, in the one that fine-tuning starts from
 
 
 class FrozenEncoder:
-    """A pretrained encoder with a logistic regression of its pooled features.
+    """A pretrained encoder with a logistic regression of its pooled features: a learner with one step on all texts.
 
-    What an interrupted run has left in the file of the features is not computed again; ``seconds`` is the time for them and the regression.
+    ``path`` keeps the features, so that an interrupted run does not compute them again.
     """
 
-    precision = "float32"
+    precision, num_epochs = "float32", 1
 
     def __init__(self, config: Config, data: PreparedData, path: Path, callbacks: Callbacks = SILENT) -> None:
         assert data.pretrained is not None
         set_seed(config.seed)
-        self.config, self.data = config, data
+        self.config, self.data, self._path, self._callbacks = config, data, path, callbacks
         self._model = build_classifier(config, len(data.vocabulary), len(data.class_names), with_linear=False)
         start_from(self._model, data.pretrained.weights)
         pooled = keras.Model(self._model.input, self._model.get_layer("pooling").output)
@@ -55,12 +60,42 @@ class FrozenEncoder:
             MemoryEstimate(config.model, len(data.class_names)),
             width=config.model.embed_dim,
         )
-        every = join_texts(data.train.for_encoder, data.validation.for_encoder)
-        started = monotonic()
-        shape = len(every), config.model.embed_dim
-        self._known_ND = computed_once(lambda rows: self._features(every.subset(rows)), shape, path, "features", callbacks)
-        self._kernel_DU, self._bias_U = self._fit(data)
-        self.seconds = monotonic() - started
+        self._labelled = join_texts(data.train.for_encoder, data.validation.for_encoder)
+        units = self._model.output_shape[-1]
+        self._kernel_DU, self._bias_U = np.zeros((config.model.embed_dim, units), np.float32), np.zeros(units, np.float32)
+
+    @cached_property
+    def _known_ND(self) -> Floats:
+        """The features of both parts of the data."""
+        shape = len(self._labelled), self.config.model.embed_dim
+        return computed_once(lambda rows: self._features(self._labelled.subset(rows)), shape, self._path, "features", self._callbacks)
+
+    def num_texts(self, epoch: int) -> int:
+        """All texts."""
+        return len(self.data.train)
+
+    def batches(self, epoch: int) -> list[Rows]:
+        """The rows of all texts as one batch."""
+        return [np.arange(len(self.data.train))]
+
+    def steps(self, epoch: int, batches: list[Rows]) -> Iterator[tuple[Rows, Int32s]]:
+        """The rows of the step, without tokens: features take their place."""
+        return ((rows, np.zeros((len(rows), 0), np.int32)) for rows in batches)
+
+    def step(self, rows: Rows, tokens: Int32s) -> tuple[float, int]:
+        """Fit the last layer to all texts; the sum of their losses, in nats, and the number of right answers."""
+        self._kernel_DU, self._bias_U = self._fit()
+        texts = self.data.train
+        loss, accuracy = mean_loss_and_accuracy(probabilities_of(self.logits(texts), are_several(texts.labels)), texts.labels)
+        return loss * len(texts), round(accuracy * len(texts))
+
+    def arrays(self) -> list[Array]:
+        """The last layer."""
+        return [self._kernel_DU, self._bias_U]
+
+    def set_arrays(self, arrays: list[Array]) -> None:
+        """Take an earlier last layer."""
+        self._kernel_DU, self._bias_U = arrays
 
     def logits(self, texts: EncodedTexts) -> Floats:
         """The logits of texts, (N, U); the features of both parts of the data are there already."""
@@ -68,22 +103,25 @@ class FrozenEncoder:
         known = train_ND if texts is self.data.train else validation_ND if texts is self.data.validation else None
         return (self._features(texts.for_encoder) if known is None else known) @ self._kernel_DU + self._bias_U
 
-    def refitted(self) -> Self:
-        """The same, its last layer fitted with the validation part as well."""
-        self._kernel_DU, self._bias_U = self._fit(self.data.with_validation())
-        return self
+    def with_validation(self) -> Self:
+        """The same encoder, whose last layer learns from the validation part as well."""
+        again = copy(self)
+        again.data = self.data.with_validation()
+        return again
 
     def start(self) -> dict[str, Floats]:
         """The last layer that fine-tuning starts from, by variable path."""
-        return {"classifier/kernel": START * self._kernel_DU, "classifier/bias": START * self._bias_U}
+        kernel_DU, bias_U = self._fit()
+        return {"classifier/kernel": START * kernel_DU, "classifier/bias": START * bias_U}
 
     def weights(self) -> dict[str, Floats]:
         """All weights by variable path."""
-        found = {weight.path: np.array(weight) for weight in self._model.weights}
-        return found | {"classifier/kernel": self._kernel_DU, "classifier/bias": self._bias_U}
+        weights = {weight.path: np.array(weight) for weight in self._model.weights}
+        return weights | {"classifier/kernel": self._kernel_DU, "classifier/bias": self._bias_U}
 
-    def _fit(self, data: PreparedData) -> tuple[Floats, Floats]:
+    def _fit(self) -> tuple[Floats, Floats]:
         """Kernel (D, U) and bias (U,) of the logistic regression, its strength chosen out of fold."""
+        data = self.data
         features_ND, labels = self._known_ND[: len(data.train)], data.train.labels
         if are_several(labels):
             kernels, biases = zip(*(_fit_label(features_ND, is_label, data.train.weights) for is_label in labels.T), strict=True)
@@ -100,6 +138,15 @@ class FrozenEncoder:
         learnt_U = fitted.classes_[-len(fitted.intercept_) :]  # of two classes the second one
         kernel_DU[:, learnt_U], bias_U[learnt_U] = fitted.coef_.T, fitted.intercept_
         return kernel_DU, bias_U
+
+
+def starting_from_regression(
+    config: Config, data: PreparedData, path: Path, callbacks: Callbacks, distribution: Distribution
+) -> PreparedData:
+    """The data, whose pretrained encoder has the last layer that fine-tuning starts from; as they are where there is no fine-tuning."""
+    if not data.pretrained or config.is_frozen or data.base:
+        return data
+    return data.starting_from(distribution.from_chief(lambda: FrozenEncoder(config, data, path, callbacks).start()))
 
 
 def _fit_label(features_ND: Floats, is_label: Bools, weights: Floats | None) -> tuple[Floats, float]:

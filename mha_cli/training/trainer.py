@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
@@ -22,22 +22,20 @@ from mha_cli.system.working_memory import MemoryEstimate
 from mha_cli.training.argmax_positions import argmax_suffices, training_output
 from mha_cli.training.distillation import targets_of
 from mha_cli.training.distribution import Distribution, digest_of
-from mha_cli.training.epoch import EpochInputs, EpochPosition, Pace
+from mha_cli.training.epoch import EpochInputs
 from mha_cli.training.optimizers import LazyAdam, LazyRMSprop, build_optimizer, learning_rate_schedule
-from mha_cli.training.precision import choose_precision, computing_in
+from mha_cli.training.precision import computing_in
 
 EMBEDDING_TABLES = tuple(f"embedding/token_embedding/{name}" for name in ("words", "ngrams", "subwords"))  # a step touches few rows
 
 
-class Trainer:
+class Trainer(EpochInputs):
     """An encoder in training, by the settings of a run; those of the linear model do not count here."""
 
     def __init__(self, config: Config, data: PreparedData, distribution: Distribution | None = None) -> None:
         set_seed(config.seed)
-        self.config = config
-        self.data = data
         self.distribution = Distribution() if distribution is None else distribution
-        self.precision = choose_precision(config)
+        super().__init__(config, data, self.distribution.own)
         self.model = build_classifier(config, len(data.vocabulary), len(data.class_names), with_linear=False)
         if data.pretrained is not None:
             start_from(self.model, data.pretrained.weights)
@@ -46,14 +44,12 @@ class Trainer:
             start_words_from(self.model, data.vectors.ids, data.vectors.table)
         if data.base is not None:
             start_from(self.model, encoder_of(data.base, len(data.class_names)))
-        self.inputs = EpochInputs(config, data, self.distribution.own)
         self._loss_weights = loss_weights(config, data.train, len(data.class_names))
         if data.train.weights is not None:  # so that the learning rate means the same
             self._loss_weights = self._loss_weights / data.train.weights.mean()
-        self.position, self.pace = EpochPosition(0), Pace()
         self._tables = [weight.value for weight in self.model.trainable_variables if weight.path in EMBEDDING_TABLES]
         self._others = [weight for weight in self.model.trainable_variables if weight.path not in EMBEDDING_TABLES]
-        self.optimizer = build_optimizer(config.training, learning_rate_schedule(config.training, self.inputs.num_steps()))
+        self.optimizer = build_optimizer(config.training, learning_rate_schedule(config.training, self.num_steps()))
         self.optimizer.build(self._others)
         lazy_optimizer = LazyRMSprop if config.training.optimizer == "rmsprop" else LazyAdam
         self._table_optimizers = [lazy_optimizer(table) for table in self._tables]
@@ -72,7 +68,7 @@ class Trainer:
         ``tokens`` are those of this worker's rows, padded, (B, L) or (B, L, 1 + W).
         """
         distribution = self.distribution
-        own, stop = rows[distribution.own], float(distribution.asked_to_stop())
+        own, stop = rows[self.own], float(distribution.asked_to_stop())
         loss_sum, num_correct, stops = self._train_step(
             tokens, targets_of(self.data, own), self._loss_weights[own], float(len(rows)), stop
         ).numpy()
@@ -96,6 +92,10 @@ class Trainer:
     def logits(self, texts: EncodedTexts) -> Floats:
         """The encoder's outputs for texts, (N, U), before the sigmoid or softmax."""
         return self.distribution.gathered(self._score, texts.for_encoder)
+
+    def with_validation(self) -> Self:
+        """A trainer that has learnt nothing yet, and learns from the validation part as well."""
+        return type(self)(self.config, self.data.with_validation(), self.distribution)
 
     def _seed_apart(self) -> None:
         """Let every worker drop out units of its own; the chief's random states stay as they are."""

@@ -22,9 +22,13 @@ from mha_cli.linear.composition import LinearModel
 from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord
 from mha_cli.system.tensorflow_setup import graphs_let_go
 from mha_cli.system.whole_files import atomic_replace
+from mha_cli.training.before_encoder import fit_before_encoder
 from mha_cli.training.distribution import Distribution
+from mha_cli.training.fingerprint import fingerprint
 from mha_cli.training.memory_estimate import refuse_what_does_not_fit
-from mha_cli.training.run import TrainingSummary, fingerprint, fit, fit_before_encoder, train
+from mha_cli.training.progress import Progress
+from mha_cli.training.run import fit, train
+from mha_cli.training.run_files import TrainingSummary
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
 from mha_cli.tuning.space import Space, own_values, settings_of, size_of, values_of, with_settings
@@ -160,7 +164,7 @@ def _try(
     """
     kept = record = None
     quarter, epochs = 0, trainer.config.training.epochs
-    for record in fit(trainer, validation, callbacks.after_step):
+    for record, _ in fit(trainer, validation.score, Progress(trainer), callbacks.after_step):
         kept = record if record.best else kept
         if (now := QUARTERS * record.epoch // epochs) > quarter:
             quarter = now

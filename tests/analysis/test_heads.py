@@ -236,7 +236,7 @@ def test_scores_that_have_learnt_from_the_validation_part_do_not_say_there_how_m
     trainer, start = Trainer(config, prepared), EpochRecord(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, True)
     start_from(trainer.model, decompose(checkpoint.weights)[0])
     validation = Validation(config, prepared, fit_linear_model(config, prepared), decompose(checkpoint.weights)[1])
-    validation.score(trainer)
+    score = validation.score(trainer)
     records: list[EpochRecord] = []
     worse = with_training(checkpoint, learning_rate=10.0, monitor=monitor)  # so that the start is kept
     retrained = retrain(worse, 1, config.data, Callbacks(on_epoch=records.append))
@@ -246,7 +246,7 @@ def test_scores_that_have_learnt_from_the_validation_part_do_not_say_there_how_m
         "classifier/kernel",
         "classifier/bias",
     }
-    for path, weight in validation.checkpoint(trainer, start).weights.items():
+    for path, weight in validation.checkpoint(trainer.weights(), start, score).weights.items():
         np.testing.assert_allclose(retrained.weights[path], weight, atol=1e-5, err_msg=path)
 
 

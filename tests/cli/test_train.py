@@ -16,7 +16,7 @@ from mha_cli.cli import progress, render
 from mha_cli.cli.progress import status, step_text, training_progress
 from mha_cli.config.loading import load_config
 from mha_cli.system.callbacks import EpochRecord, StepProgress
-from mha_cli.training.run import TrainingSummary
+from mha_cli.training.run_files import TrainingSummary
 from tests.cli.command import TIMEOUT, TINY, TINY_SETTINGS, Mha, Run, environment, has_control_characters, read_terminal, tree
 
 

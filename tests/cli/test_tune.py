@@ -87,7 +87,7 @@ def summary() -> TuningSummary:
     """Twelve trials, of which the last is the best."""
     pytest.importorskip("optuna")
     from mha_cli.system.callbacks import EpochRecord
-    from mha_cli.training.run import TrainingSummary
+    from mha_cli.training.run_files import TrainingSummary
     from mha_cli.tuning.search import Trial, TuningSummary
 
     def trial(number: int) -> Trial:

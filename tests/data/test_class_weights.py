@@ -13,9 +13,9 @@ from mha_cli.data.class_weights import loss_weights, never_answered
 from mha_cli.data.preparation import PreparedData
 from mha_cli.data.targets import one_hot
 from mha_cli.model.classifier import build_classifier
-from mha_cli.training.run import run_epoch
 from mha_cli.training.trainer import Trainer
 from tests.reviews import encoded
+from tests.training.epochs import run_epoch
 
 LABELS = np.random.default_rng(0).choice(5, 211, p=[0.5, 0.3, 0.15, 0.04, 0.01]).astype(np.int32)
 
@@ -60,7 +60,7 @@ def test_the_loss_of_weighted_texts_is_the_mean_over_repeated_ones(tiny_config: 
     weighted = dataclasses.replace(tiny_data, train=dataclasses.replace(tiny_data.train, weights=times.astype(np.float32)))
     repeated = dataclasses.replace(tiny_data, train=tiny_data.train.subset(again))
     trainers = [Trainer(config, data) for data in (weighted, repeated)]
-    found, expected = (run_epoch(trainer, 1, lambda _: None).loss for trainer in trainers)
+    found, expected = (run_epoch(trainer, 1).train_loss for trainer in trainers)
     assert found == pytest.approx(expected, abs=1e-5)
     for one, other in zip(*(trainer.optimizer.variables[2:] for trainer in trainers), strict=True):
         np.testing.assert_allclose(np.sqrt(one), np.sqrt(other), atol=1e-5, err_msg=one.path)
@@ -80,7 +80,7 @@ def test_learning_with_balanced_classes_is_keras_with_their_weights(tiny_config:
     theirs.compile(optimizer=keras.optimizers.RMSprop(1e-3), loss=keras.losses.CategoricalCrossentropy(label_smoothing=0.1))
     class_weight = dict(enumerate(compute_class_weight("balanced", classes=np.arange(3), y=labels)))
     expected = theirs.train_on_batch(train.padded(np.arange(len(train))), one_hot(labels, 3), class_weight=class_weight)
-    assert run_epoch(trainer, 1, lambda _: None).loss == pytest.approx(float(expected), abs=1e-5)
+    assert run_epoch(trainer, 1).train_loss == pytest.approx(float(expected), abs=1e-5)
     # After one step RMSprop's moments are the squares of the gradients. Those of the embedding table, the first, are not in the trainer's.
     for found, known in zip(trainer.optimizer.variables[2:], theirs.optimizer.variables[3:], strict=True):
         np.testing.assert_allclose(np.sqrt(found), np.sqrt(known), atol=1e-5, err_msg=found.path)

@@ -21,10 +21,10 @@ from mha_cli.runtime.inspection import explain, view_attention
 from mha_cli.text.pieces import PieceTokenizer
 from mha_cli.training import trainable_blocks
 from mha_cli.training.frozen import FrozenEncoder
-from mha_cli.training.run import run_epoch
 from mha_cli.training.trainer import Trainer
 from tests.cli.command import Mha, Result, refusal, run_here, set_all, step_by_step
 from tests.pretrained.tiny import tiny_checkpoint, tiny_folder
+from tests.training.epochs import run_epoch
 
 ROWS = "".join(f"the film {number} was dreadful,bad\nthe film {number} was superb,good\n" for number in range(40))
 TRAIN = ("train", "--config", "pretrained", *set_all("data.train=texts.csv", "model.pretrained=encoder", "training.epochs=2"))

@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint
-from mha_cli.checkpoint.runs import CHECKPOINT, run_directory
+from mha_cli.checkpoint.runs import CHECKPOINT, HISTORY, run_directory
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData
 from mha_cli.system.callbacks import SILENT, Callbacks, StepProgress
 from mha_cli.training import run
+from mha_cli.training.run_files import TrainingSummary
 
 
 def train(
     config: Config, output: Path, callbacks: Callbacks = SILENT, data: PreparedData | None = None, resume: bool = False
-) -> run.TrainingSummary:
+) -> TrainingSummary:
     """What `mha train` does, from its run directory on."""
     with run_directory(output, config, resume) as held:
         return run.train(config, held, callbacks, data)
@@ -28,7 +29,7 @@ def difference(one: Path, other: Path) -> str:
     if first.metrics != second.metrics:
         return "metrics"
     different = [path for path, weight in first.weights.items() if not np.array_equal(weight, second.weights[path])]
-    histories = [[line[: line.index('"seconds"')] for line in (folder / run.HISTORY).read_text().splitlines()] for folder in (one, other)]
+    histories = [[line[: line.index('"seconds"')] for line in (folder / HISTORY).read_text().splitlines()] for folder in (one, other)]
     return ", ".join([*different, *(["history"] if histories[0] != histories[1] else [])])
 
 

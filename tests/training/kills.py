@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mha_cli.checkpoint.runs import CONFIG
-from mha_cli.training import state
+from mha_cli.training import run_files
 from tests.training.interruptions import difference, train
 from tests.training.numpy_trainer import in_numpy, numpy_config, numpy_data
 
@@ -38,7 +38,7 @@ def counted(replace: Callable[..., None], deadly: int) -> tuple[Callable[..., No
 
 def main(folder: Path) -> dict[str, Any]:
     in_numpy(setattr)
-    state.LEAST_SECONDS, state.MOST_SHARE = 0.0, 1e9  # a save after every step
+    run_files.LEAST_SECONDS, run_files.MOST_SHARE = 0.0, 1e9  # a save after every step
     config, data, replace = numpy_config(epochs=EPOCHS), numpy_data(), os.replace
     os.replace, renames = counted(replace, 0)
     train(config, folder / "whole", data=data)

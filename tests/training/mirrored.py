@@ -61,7 +61,7 @@ def compare(implementation: str) -> None:
         assert (dense, by_row) == (28.0, [3.0, 12.0, 13.0]), (dense, by_row)
         assert shape == [6], "every row once from each device"  # rows 0, 1, 2 of both
         one, two = Trainer(settings, data), Trainer(settings, data, mirrored)
-        batches = list(one.inputs.steps(1, one.inputs.batches(1)))
+        batches = list(one.steps(1, one.batches(1)))
         (_, last) = batches[-1]
         steps = [*batches[:3], (batches[0][0][:1], last[:1])]  # the last leaves one device without a text
         for rows, tokens in steps:

@@ -14,7 +14,7 @@ from mha_cli.text.vocabulary import Vocabulary
 from mha_cli.training import run, validation
 from mha_cli.training.distillation import targets_of
 from mha_cli.training.distribution import Distribution
-from mha_cli.training.epoch import EpochInputs, EpochPosition, Pace
+from mha_cli.training.epoch import EpochInputs
 from tests.reviews import encoded
 
 MOMENTUM, DROPOUT = 0.9, 0.2
@@ -23,14 +23,11 @@ NUM_TRAIN, NUM_VALIDATION, NUM_UNLABELLED = 56, 20, 37
 EPOCHS, STEPS = 3, 4  # steps of an epoch, in batches of 16
 
 
-class NumpyTrainer:
+class NumpyTrainer(EpochInputs):
     """Logistic regression on the features of a random encoder, which stays as it is; the methods are those of ``Trainer``."""
 
-    precision = "float32"
-
-    def __init__(self, config: Config, data: PreparedData, distribution: Distribution | None = None) -> None:
-        self.config, self.data, self.distribution = config, data, distribution or Distribution()
-        self.inputs, self.position, self.pace = EpochInputs(config, data), EpochPosition(0), Pace()
+    def __init__(self, config: Config, data: PreparedData, _: Distribution | None = None) -> None:
+        super().__init__(config, data)
         rng = np.random.default_rng(config.seed)
         self._encoder = {
             parameter.path: rng.normal(parameter.path.endswith("gamma"), 1.0 if "token" in parameter.path else 0.1, parameter.shape).astype(
@@ -68,6 +65,9 @@ class NumpyTrainer:
 
     def logits(self, texts: EncodedTexts) -> np.ndarray:
         return self._features(texts.padded(np.arange(len(texts)))) @ self._layer[:-1] + self._layer[-1]
+
+    def with_validation(self) -> "NumpyTrainer":
+        return NumpyTrainer(self.config, self.data.with_validation())
 
     def _features(self, tokens: np.ndarray) -> np.ndarray:
         encoder = forward.ForwardPass(self._encoder, self.config)

@@ -13,9 +13,9 @@ from mha_cli.model.classifier import build_classifier
 from mha_cli.training import argmax_positions
 from mha_cli.training import trainer as trainer_module
 from mha_cli.training.argmax_positions import argmax_suffices, training_output
-from mha_cli.training.run import run_epoch
 from mha_cli.training.trainer import Trainer
 from tests.covering import pairwise
+from tests.training.epochs import run_epoch
 
 TOKEN_IDS = np.array([[7, 2, 1, 22, 5, 5, 3, 9, 12, 4], [11, 3, 0, 0, 0, 0, 0, 0, 0, 0], [0] * 10, [4, 9, 13, 2, 6, 8, 0, 0, 0, 0]])
 
@@ -81,6 +81,6 @@ def test_a_trainer_learns_the_same_from_the_argmax_only(
         if not suffices:
             monkeypatch.setattr(trainer_module, "argmax_suffices", lambda *_: False)
         trainer = Trainer(config, tiny_data)
-        losses.append([run_epoch(trainer, epoch, lambda _: None).loss for epoch in (1, 2)])
+        losses.append([run_epoch(trainer, epoch).train_loss for epoch in (1, 2)])
         assert encoded == [1]  # traced once, and only by the first trainer
     assert losses[0] == pytest.approx(losses[1], abs=1e-4)

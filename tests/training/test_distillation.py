@@ -21,10 +21,12 @@ from mha_cli.errors import MhaError
 from mha_cli.linear.fit import cross_fit_linear_model, fit_linear_model, linear_logits, refit_linear_model
 from mha_cli.linear.stacking import fit_stack, probabilities_of
 from mha_cli.system.callbacks import SILENT, Callbacks, StepProgress
+from mha_cli.training.before_encoder import fit_before_encoder
 from mha_cli.training.distillation import targets_of, with_answers
 from mha_cli.training.distribution import Distribution
 from mha_cli.training.optimizers import learning_rate_schedule
-from mha_cli.training.run import fit, fit_before_encoder
+from mha_cli.training.progress import Progress
+from mha_cli.training.run import fit
 from mha_cli.training.validation import Validation
 from tests.training.interruptions import assert_same_run, train
 from tests.training.numpy_trainer import NUM_TRAIN, NUM_UNLABELLED, NumpyTrainer, numpy_config
@@ -153,19 +155,20 @@ def test_the_last_epochs_may_leave_the_guesses_out(data: PreparedData) -> None:
     both = with_answers(data, random_answers())
     trainer = NumpyTrainer(config, both)
     progress: list[StepProgress] = []
-    records = list(fit(trainer, Validation(config, both, None), progress.append))
-    rows = [np.sort(np.concatenate(trainer.inputs.batches(epoch))).tolist() for epoch in (1, 2, 3)]
+    so_far = Progress(trainer)
+    records = [record for record, _ in fit(trainer, Validation(config, both, None).score, so_far, progress.append)]
+    rows = [np.sort(np.concatenate(trainer.batches(epoch))).tolist() for epoch in (1, 2, 3)]
     everything = list(range(NUM_TRAIN + NUM_UNLABELLED))
     assert rows == [everything, everything, list(range(NUM_TRAIN))]
-    assert [trainer.position.num_texts, progress[-1].seconds_left] == [NUM_TRAIN, 0.0]
+    assert [so_far.position.num_texts, progress[-1].seconds_left] == [NUM_TRAIN, 0.0]
     for record, num_texts in zip(records, map(len, rows), strict=True):
         assert record.texts_per_second == pytest.approx(num_texts / record.seconds)
-    second, done = progress[1], sum(map(len, trainer.inputs.batches(1)[:2]))
+    second, done = progress[1], sum(map(len, trainer.batches(1)[:2]))
     assert second.seconds_left * second.texts_per_second == pytest.approx(sum(map(len, rows)) - done)
     assert second.done == pytest.approx(done / sum(map(len, rows)))
     assert progress[-1].done == 1.0
-    assert trainer.inputs.num_steps() == len(progress)
-    rate = learning_rate_schedule(config.training, trainer.inputs.num_steps())
+    assert trainer.num_steps() == len(progress)
+    rate = learning_rate_schedule(config.training, trainer.num_steps())
     assert float(rate(len(progress))) == pytest.approx(0, abs=1e-9)  # the schedule ends where the steps do
     assert float(rate(len(progress) - 1)) > 1e-5
 

@@ -19,12 +19,13 @@ from mha_cli.model.outputs import contrastive_loss, cross_entropy
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
 from mha_cli.system.callbacks import EpochRecord, StepProgress
 from mha_cli.training.distillation import targets_of
-from mha_cli.training.epoch import EpochPosition, Pace
 from mha_cli.training.optimizers import LazyAdam, LazyRMSprop, build_optimizer, learning_rate_schedule
-from mha_cli.training.run import fit, run_epoch
+from mha_cli.training.progress import EpochPosition, Progress
+from mha_cli.training.run import fit
 from mha_cli.training.trainer import Trainer
-from mha_cli.training.validation import Validation
+from mha_cli.training.validation import Score, Validation
 from tests.errors import error_of
+from tests.training.epochs import run_epoch, score_of
 from tests.training.numpy_trainer import NUM_TRAIN, STEPS, NumpyTrainer, numpy_config, numpy_data
 
 
@@ -191,8 +192,8 @@ def test_same_seed_same_numbers_other_seed_other_numbers(tiny_config: Config, ti
     first, again, other = (Trainer(config.model_copy(update={"seed": seed}), tiny_data) for seed in (3, 3, 4))
     table = first.weights()["embedding/token_embedding/words"]
     assert (table != other.weights()["embedding/token_embedding/words"]).any()
-    assert not np.array_equal(np.concatenate(first.inputs.batches(1)), np.concatenate(other.inputs.batches(1)))
-    assert run_epoch(first, 1).loss == run_epoch(again, 1).loss
+    assert not np.array_equal(np.concatenate(first.batches(1)), np.concatenate(other.batches(1)))
+    assert run_epoch(first, 1).train_loss == run_epoch(again, 1).train_loss
     for path, weight in first.weights().items():
         np.testing.assert_array_equal(weight, again.weights()[path], err_msg=path)
 
@@ -201,7 +202,7 @@ def test_the_loss_falls_and_progress_is_reported() -> None:
     steps: list[StepProgress] = []
     config, data = numpy_config(epochs=8), numpy_data()
     trainer: Any = NumpyTrainer(config, data)
-    records = list(fit(trainer, Validation(config, data, None), steps.append))
+    records = [record for record, _ in fit(trainer, Validation(config, data, None).score, Progress(trainer), steps.append)]
 
     assert [record.epoch for record in records] == list(range(1, 9))
     assert records[-1].train_loss < 0.9 * records[0].train_loss
@@ -217,7 +218,7 @@ def test_the_loss_falls_and_progress_is_reported() -> None:
     ends = steps[STEPS - 1 :: STEPS]
     assert [(step.loss, step.accuracy) for step in ends] == [(record.train_loss, record.train_accuracy) for record in records]
     assert (steps[0].texts_per_second, steps[0].seconds_left) == (None, None)  # it traces the model
-    sizes = [len(rows) for epoch in range(1, 9) for rows in trainer.inputs.batches(epoch)]
+    sizes = [len(rows) for epoch in range(1, 9) for rows in trainer.batches(epoch)]
     left = sum(sizes) - np.cumsum(sizes)[1:]
     assert [step.seconds_left * step.texts_per_second for step in steps[1:]] == pytest.approx(left)
 
@@ -225,10 +226,9 @@ def test_the_loss_falls_and_progress_is_reported() -> None:
 def test_a_run_that_goes_on_measures_its_own_steps() -> None:
     steps: list[StepProgress] = []
     trainer: Any = NumpyTrainer(numpy_config(), numpy_data())
-    trainer.position = EpochPosition(1, 1, 12.0, 9, 16, seconds=1e9)
-    done = run_epoch(trainer, 1, steps.append)
-    assert done.seconds > 1e9
-    assert done.num_texts == 16 + NUM_TRAIN - len(trainer.inputs.batches(1)[0])
+    position = EpochPosition(1, 1, 12.0, 9, 16, seconds=1e9)
+    assert run_epoch(trainer, 1, steps.append, position).seconds > 1e9
+    assert position.num_texts == 16 + NUM_TRAIN - len(trainer.batches(1)[0])
     assert [step.step for step in steps] == list(range(2, STEPS + 1))
     assert steps[0].seconds_left is None
     assert all(step.texts_per_second > 16 / 1e9 * 1000 for step in steps[1:])
@@ -255,8 +255,7 @@ class Scripted:
 
     def __init__(self, scores: list[tuple[float, float]], **settings: object) -> None:
         self.config = Config(training=TrainingConfig.model_validate({"epochs": len(scores)} | settings))
-        self.inputs, self.position, self.pace = self, EpochPosition(0), Pace()
-        self.scores = scores
+        self.num_epochs, self.scores = len(scores), scores
 
     def num_texts(self, _: int) -> int:
         return 10
@@ -264,14 +263,15 @@ class Scripted:
     def batches(self, _: int) -> list[Int64s]:
         return [np.arange(10)]
 
-    def steps(self, _: int, batches: list[Int64s]) -> list[tuple[Int64s, None]]:
+    def steps(self, epoch: int, batches: list[Int64s]) -> list[tuple[Int64s, None]]:
+        self.epoch = epoch
         return [(rows, None) for rows in batches]
 
     def step(self, *_: object) -> tuple[float, int]:
-        return 10 / self.position.epoch, 5
+        return 10 / self.epoch, 5
 
-    def score(self, _: object) -> tuple[float, float]:
-        return self.scores[self.position.epoch - 1]
+    def score(self, _: object) -> Score:
+        return score_of(*self.scores[self.epoch - 1])
 
 
 ACCURACIES = [(0.9, 0.5), (0.7, 0.6), (0.5, 0.6), (0.6, 0.55), (0.4, 0.7), (0.3, 0.7)]
@@ -279,7 +279,7 @@ ACCURACIES = [(0.9, 0.5), (0.7, 0.6), (0.5, 0.6), (0.6, 0.55), (0.4, 0.7), (0.3,
 
 def scripted_records(earlier: Sequence[EpochRecord] = (), **settings: object) -> list[EpochRecord]:
     script: Any = Scripted(ACCURACIES, **settings)
-    return list(fit(script, script, earlier=earlier))
+    return [record for record, _ in fit(script, script.score, Progress(script, earlier))]
 
 
 @pytest.mark.parametrize(("monitor", "best"), [("accuracy", [1, 2, 5]), ("loss", [1, 2, 3, 5, 6]), ("last", [6])])

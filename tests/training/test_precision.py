@@ -16,9 +16,9 @@ from mha_cli.system import processor
 from mha_cli.system.callbacks import EpochRecord
 from mha_cli.training.epoch import EpochInputs
 from mha_cli.training.precision import WIDE, choose_precision
-from mha_cli.training.run import run_epoch
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
+from tests.training.epochs import run_epoch
 
 FLAGS = "processor\t: 0\nflags\t\t: fpu avx2 {} sse2\nbugs\t\t: spectre_v1\n"
 
@@ -67,7 +67,7 @@ def steps(tiny_config: Config, tiny_data: PreparedData) -> dict[str, Any]:
     found = {}
     for name in ("float32", "bfloat16"):
         trainer = Trainer(tiny_config.changed(training={"precision": name, "batch_size": 400}), tiny_data)
-        found[name] = (trainer, run_epoch(trainer, 1).loss)
+        found[name] = (trainer, run_epoch(trainer, 1).train_loss)
     return found
 
 
@@ -87,11 +87,11 @@ def test_a_step_in_bfloat16_learns_nearly_the_same(steps: dict[str, Any], tiny_c
 def test_validation_and_the_checkpoint_are_float32(steps: dict[str, Any], tiny_data: PreparedData) -> None:
     trainer: Trainer = steps["bfloat16"][0]
     validation = Validation(trainer.config, tiny_data, None)
-    loss, accuracy = validation.score(trainer)
+    score = validation.score(trainer)
     texts = tiny_data.validation
-    checkpoint = validation.checkpoint(trainer, EpochRecord(1, 0.5, 0.5, loss, accuracy, 1.0, 1.0, True))
+    checkpoint = validation.checkpoint(trainer.weights(), EpochRecord(1, 0.5, 0.5, score.loss, score.accuracy, 1.0, 1.0, True), score)
     probabilities = forward.class_probabilities(texts.padded(np.arange(len(texts))), checkpoint.weights, trainer.config)
-    assert loss == pytest.approx(-np.log(probabilities[np.arange(len(texts)), texts.labels]).mean(), abs=1e-5)
+    assert score.loss == pytest.approx(-np.log(probabilities[np.arange(len(texts)), texts.labels]).mean(), abs=1e-5)
     assert "float32" in checkpoint.keras_config
     assert "bfloat16" not in checkpoint.keras_config
     assert {weight.dtype for weight in checkpoint.weights.values()} == {np.dtype(np.float32)}

@@ -17,6 +17,8 @@ from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import MhaError
 from mha_cli.system.callbacks import SILENT, StepProgress
+from mha_cli.training.distribution import Distribution
+from mha_cli.training.progress import Progress
 from mha_cli.training.state import restore_state, save_state
 from tests.checkpoints import damaged
 from tests.cli.command import TIMEOUT, start_module
@@ -82,7 +84,7 @@ def stopped(config: Config, data: PreparedData, tmp_path_factory: pytest.TempPat
 def test_a_state_that_unpacks_to_more_than_it_has(config: Config, data: PreparedData, tmp_path: Path) -> None:
     path = tmp_path / "state.npz"
     np.savez_compressed(path, history=np.array("{}"), variable_0=np.zeros(1_000_000))
-    said = error_of(restore_state, path, NumpyTrainer(config, data))
+    said = error_of(restore_state, path, NumpyTrainer(config, data), Distribution())
     assert said == f"{path}: cannot be resumed from: its arrays are larger than the file; train anew in another folder"
 
 
@@ -93,21 +95,21 @@ def test_a_state_of_another_model(config: Config, data: PreparedData, tmp_path: 
     for other in (arrays[:-1], [*arrays, arrays[0]], [arrays[0][:-1], *arrays[1:]], [doubled, *arrays[1:]]):
         trainer.set_arrays(arrays)
         trainer.arrays = lambda other=other: other  # type: ignore[method-assign]
-        save_state(tmp_path / "state.npz", trainer, [])
+        save_state(tmp_path / "state.npz", Progress(trainer))
         with pytest.raises(MhaError, match=r"belongs to other texts, or to another version of mha; train anew in another folder$"):
-            restore_state(tmp_path / "state.npz", NumpyTrainer(config, data))
+            restore_state(tmp_path / "state.npz", NumpyTrainer(config, data), Distribution())
 
 
 def test_a_state_that_is_damaged_anywhere_is_refused_or_harmless(config: Config, data: PreparedData, stopped: Path, tmp_path: Path) -> None:
     path = Path(shutil.copy(stopped / STATE, tmp_path))
     whole, trainer, rng = path.read_bytes(), NumpyTrainer(config, data), random.Random(0)
-    restore_state(path, trainer)
+    restore_state(path, trainer, Distribution())
     expected = trainer.arrays()
     refused = 0
     for _ in range(300):
         path.write_bytes(damaged(whole, rng, end=2000))
         try:
-            restore_state(path, trainer)
+            restore_state(path, trainer, Distribution())
         except MhaError as error:
             refused += 1
             assert str(error).isprintable()

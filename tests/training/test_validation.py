@@ -51,7 +51,8 @@ def a_trainer(config: Config, data: PreparedData, scale: float = 1.0) -> NumpyTr
 def kept(validation: Validation, trainer: NumpyTrainer) -> tuple[tuple[float, float], Checkpoint]:
     """The score, and the checkpoint of what was scored."""
     score = validation.score(trainer)
-    return score, validation.checkpoint(trainer, EpochRecord(1, 0.0, 0.0, *score, 0.0, 0.0, best=True))
+    record = EpochRecord(1, 0.0, 0.0, score.loss, score.accuracy, 0.0, 0.0, best=True)
+    return (score.loss, score.accuracy), validation.checkpoint(trainer.weights(), record, score)
 
 
 def random_linear_model(of_layer: dict[str, Any], num_classes: int) -> LinearModel:

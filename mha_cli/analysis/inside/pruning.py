@@ -22,6 +22,7 @@ from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.metrics import are_right
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord
+from mha_cli.training.progress import Progress
 from mha_cli.training.run import fit
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
@@ -135,12 +136,13 @@ def retrain(checkpoint: Checkpoint, epochs: int, data: DataSection, callbacks: C
     unknowing = fit_linear_model(config, prepared, callbacks) if config.refits_linear else linear
     trainer, validation = Trainer(config, prepared), Validation(config, prepared, unknowing, linear)
     start_from(trainer.model, weights)
-    start = EpochRecord(0, math.nan, math.nan, *validation.score(trainer), 0.0, 0.0, best=True)
-    best = validation.checkpoint(trainer, start)
+    score = validation.score(trainer)
+    start = EpochRecord(0, math.nan, math.nan, score.loss, score.accuracy, 0.0, 0.0, best=True)
+    best = validation.checkpoint(trainer.weights(), start, score)
     kept = dataclasses.replace(checkpoint, weights=best.weights, thresholds=best.thresholds)
-    for record in fit(trainer, validation, callbacks.on_step, [start]):
+    for record, score in fit(trainer, validation.score, Progress(trainer, [start]), callbacks.on_step):
         if record.best:
-            best = validation.checkpoint(trainer, record)
+            best = validation.checkpoint(trainer.weights(), record, score)
             kept = dataclasses.replace(checkpoint, weights=best.weights, thresholds=best.thresholds, metrics=best.metrics)
         callbacks.on_epoch(record)
     return kept

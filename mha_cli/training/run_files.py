@@ -1,0 +1,120 @@
+"""The files of a run: config, checkpoint, history, state and metrics."""
+
+import dataclasses
+import json
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mha_cli.checkpoint.file import Checkpoint, read_metrics, write_checkpoint
+from mha_cli.checkpoint.runs import CHECKPOINT, HISTORY, METRICS, STATE, RunDirectory, keep_config, refuse_other_texts
+from mha_cli.config.parameters import num_parameters
+from mha_cli.config.settings import Config
+from mha_cli.data.preparation import PreparedData
+from mha_cli.records.objects import plain_json
+from mha_cli.system.callbacks import Callbacks, EpochRecord, StepProgress
+from mha_cli.system.whole_files import atomic_write
+from mha_cli.training.distribution import Distribution
+from mha_cli.training.fingerprint import fingerprint, texts_digest
+from mha_cli.training.learner import Learner
+from mha_cli.training.progress import Progress
+from mha_cli.training.state import restore_state, save_state
+
+LEAST_SECONDS = 30.0  # time between two saves of the state
+MOST_SHARE = 0.015  # share of the time that saving may take
+
+
+@dataclass(frozen=True)
+class TrainingSummary:
+    """How a run ended."""
+
+    checkpoint: Path  # file of the best epoch
+    best: EpochRecord
+    epochs_run: int
+    num_train: int  # texts to learn from, with unlabelled ones
+    num_validation: int
+    num_parameters: int  # numbers in all weights, with the linear model's
+    vocabulary_size: int  # ids, with the two special ones
+    seconds: float  # time for the training steps of all epochs
+    precision: str  # type of the matrix products
+    metrics: Mapping[str, float]  # figures in the checkpoint; empty on workers other than the chief, which may not have the file
+
+
+class RunFiles:
+    """The files of a run. The chief of several workers writes them; on the others, nothing is written."""
+
+    def __init__(self, output: RunDirectory, distribution: Distribution, callbacks: Callbacks) -> None:
+        self._output, self._distribution, self._callbacks = output, distribution, callbacks
+        self._is_chief = distribution.task.is_chief
+        self._progress: Progress
+        self._saved, self._cost = 0.0, 0.0
+
+    def begin(self, config: Config, data: PreparedData) -> None:
+        """Refuse texts other than those that the run began with, and those of the other workers; keep the config."""
+        if self._is_chief:
+            refuse_other_texts(self._output, texts_digest(data))
+        self._distribution.refuse_difference("texts or settings", lambda: fingerprint(config, data))
+        if self._is_chief:
+            keep_config(self._output, config)
+
+    def resume(self, learner: Learner) -> Progress:
+        """The progress of the learner, which has the saved state from here on, if there is one."""
+        self._progress, self._saved = restore_state(self._output / STATE, learner, self._distribution), time.monotonic()
+        return self._progress
+
+    def after_step(self, step: StepProgress) -> None:
+        """Report a step, and save the state now and then, at a small share of the time.
+
+        Raises:
+            KeyboardInterrupt: the run is asked to stop; its state is saved.
+        """
+        self._callbacks.on_step(step)
+        if self._callbacks.stop():
+            self._save_state()
+            raise KeyboardInterrupt
+        self._save_state(LEAST_SECONDS)
+
+    def keep(self, checkpoint: Checkpoint) -> None:
+        """Write the checkpoint."""
+        if self._is_chief:
+            write_checkpoint(self._output / CHECKPOINT, checkpoint)
+
+    def after_epoch(self, record: EpochRecord) -> None:
+        """Write the history and, unless that would take too large a share of the time, the state; report the epoch."""
+        if self._is_chief:
+            with atomic_write(self._output / HISTORY) as file:
+                file.writelines(json.dumps(dataclasses.asdict(epoch)).encode() + b"\n" for epoch in self._progress.records)
+        self._save_state(0.0)
+        self._callbacks.on_epoch(record)
+
+    def end(self, config: Config, data: PreparedData, to_learn: PreparedData, precision: str) -> TrainingSummary:
+        """Write the metrics, and remove the state: a finished run is not resumed."""
+        best, records = self._progress.best, self._progress.records
+        assert best
+        summary = TrainingSummary(
+            checkpoint=self._output / CHECKPOINT,
+            best=best,
+            epochs_run=len(records),
+            num_train=len(to_learn.train),
+            num_validation=len(data.validation),
+            num_parameters=num_parameters(config.of_checkpoint(), len(data.vocabulary), len(data.class_names)),
+            vocabulary_size=len(data.vocabulary),
+            seconds=sum(record.seconds for record in records),
+            precision=precision,
+            metrics=read_metrics(self._output / CHECKPOINT) if self._is_chief else {},
+        )
+        if self._is_chief:
+            with atomic_write(self._output / METRICS) as file:
+                file.write(plain_json(dataclasses.asdict(summary) | {"checkpoint": CHECKPOINT}, indent=1).encode())
+            shutil.rmtree((self._output / STATE).parent, ignore_errors=True)
+        return summary
+
+    def _save_state(self, seconds: float | None = None) -> None:
+        """Save the state, with ``seconds`` only where the last save is older, and this one takes a small share of the time since then."""
+        started = time.monotonic()
+        if self._is_chief and (seconds is None or started - self._saved >= max(seconds, self._cost / MOST_SHARE)):
+            save_state(self._output / STATE, self._progress)
+            self._saved = time.monotonic()
+            self._cost = self._saved - started
