@@ -31,7 +31,7 @@ from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import MemoryEstimate
 from mha_cli.training.computed_once import computed_once
-from mha_cli.training.distribution import Distribution
+from mha_cli.training.learner import Learner
 
 STRENGTHS = (0.1, 1.0, 10.0)  # values of scikit-learn's C, of which the best out of fold is taken
 FOLDS = 3
@@ -39,21 +39,20 @@ LOST = -10.0  # logit of a class whose texts have other labels now
 START = 0.3  # of the last layer, in the one that fine-tuning starts from
 
 
-class FrozenEncoder:
+class FrozenEncoder(Learner):
     """A pretrained encoder with a logistic regression of its pooled features: a learner with one step on all texts.
 
     ``path`` keeps the features, so that an interrupted run does not compute them again.
     """
 
-    precision, num_epochs = "float32", 1
-
     def __init__(self, config: Config, data: PreparedData, path: Path, callbacks: Callbacks = SILENT) -> None:
         assert data.pretrained is not None
         set_seed(config.seed)
-        self.config, self.data, self._path, self._callbacks = config, data, path, callbacks
-        self._model = build_classifier(config, len(data.vocabulary), len(data.class_names), with_linear=False)
-        start_from(self._model, data.pretrained.weights)
-        pooled = keras.Model(self._model.input, self._model.get_layer("pooling").output)
+        super().__init__(config, data)
+        self.precision, self.num_epochs, self._path, self._callbacks = "float32", 1, path, callbacks
+        self.model = build_classifier(config, len(data.vocabulary), len(data.class_names), with_linear=False)
+        start_from(self.model, data.pretrained.weights)
+        pooled = keras.Model(self.model.input, self.model.get_layer("pooling").output)
         self._features = partial(
             predict_outputs,
             compile_forward(pooled, encoder_shape(config)),
@@ -61,18 +60,13 @@ class FrozenEncoder:
             width=config.model.embed_dim,
         )
         self._labelled = join_texts(data.train.for_encoder, data.validation.for_encoder)
-        units = self._model.output_shape[-1]
-        self._kernel_DU, self._bias_U = np.zeros((config.model.embed_dim, units), np.float32), np.zeros(units, np.float32)
+        self.variables = self.model.get_layer("classifier").weights
 
     @cached_property
     def _known_ND(self) -> Floats:
         """The features of both parts of the data."""
         shape = len(self._labelled), self.config.model.embed_dim
         return computed_once(lambda rows: self._features(self._labelled.subset(rows)), shape, self._path, "features", self._callbacks)
-
-    def num_texts(self, epoch: int) -> int:
-        """All texts."""
-        return len(self.data.train)
 
     def batches(self, epoch: int) -> list[Rows]:
         """The rows of all texts as one batch."""
@@ -84,24 +78,17 @@ class FrozenEncoder:
 
     def step(self, rows: Rows, tokens: Int32s) -> tuple[float, int]:
         """Fit the last layer to all texts; the sum of their losses, in nats, and the number of right answers."""
-        self._kernel_DU, self._bias_U = self._fit()
+        self.set_arrays(self._fit())
         texts = self.data.train
         loss, accuracy = mean_loss_and_accuracy(probabilities_of(self.logits(texts), are_several(texts.labels)), texts.labels)
         return loss * len(texts), round(accuracy * len(texts))
-
-    def arrays(self) -> list[Array]:
-        """The last layer."""
-        return [self._kernel_DU, self._bias_U]
-
-    def set_arrays(self, arrays: list[Array]) -> None:
-        """Take an earlier last layer."""
-        self._kernel_DU, self._bias_U = arrays
 
     def logits(self, texts: EncodedTexts) -> Floats:
         """The logits of texts, (N, U); the features of both parts of the data are there already."""
         train_ND, validation_ND = np.split(self._known_ND, [len(self.data.train)])
         known = train_ND if texts is self.data.train else validation_ND if texts is self.data.validation else None
-        return (self._features(texts.for_encoder) if known is None else known) @ self._kernel_DU + self._bias_U
+        kernel_DU, bias_U = self.arrays()
+        return (self._features(texts.for_encoder) if known is None else known) @ kernel_DU + bias_U
 
     def with_validation(self) -> Self:
         """The same encoder, whose last layer learns from the validation part as well."""
@@ -113,11 +100,6 @@ class FrozenEncoder:
         """The last layer that fine-tuning starts from, by variable path."""
         kernel_DU, bias_U = self._fit()
         return {"classifier/kernel": START * kernel_DU, "classifier/bias": START * bias_U}
-
-    def weights(self) -> dict[str, Floats]:
-        """All weights by variable path."""
-        weights = {weight.path: np.array(weight) for weight in self._model.weights}
-        return weights | {"classifier/kernel": self._kernel_DU, "classifier/bias": self._bias_U}
 
     def _fit(self) -> tuple[Floats, Floats]:
         """Kernel (D, U) and bias (U,) of the logistic regression, its strength chosen out of fold."""
@@ -138,15 +120,6 @@ class FrozenEncoder:
         learnt_U = fitted.classes_[-len(fitted.intercept_) :]  # of two classes the second one
         kernel_DU[:, learnt_U], bias_U[learnt_U] = fitted.coef_.T, fitted.intercept_
         return kernel_DU, bias_U
-
-
-def starting_from_regression(
-    config: Config, data: PreparedData, path: Path, callbacks: Callbacks, distribution: Distribution
-) -> PreparedData:
-    """The data, whose pretrained encoder has the last layer that fine-tuning starts from; as they are where there is no fine-tuning."""
-    if not data.pretrained or config.is_frozen or data.base:
-        return data
-    return data.starting_from(distribution.from_chief(lambda: FrozenEncoder(config, data, path, callbacks).start()))
 
 
 def _fit_label(features_ND: Floats, is_label: Bools, weights: Floats | None) -> tuple[Floats, float]:

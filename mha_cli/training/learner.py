@@ -1,47 +1,97 @@
-"""What a training trains: an encoder (``Trainer``), or the last layer of a frozen one (``FrozenEncoder``)."""
+"""What a training trains: an encoder (``Trainer``), or the last layer of a frozen one (``FrozenEncoder``).
 
-from collections.abc import Iterable, Iterator
-from typing import Protocol
+Axes: B texts of a step, L their length in tokens, N texts, U units of the logits.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
+
+import keras
+import numpy as np
 
 from mha_cli.arrays import Array, Floats, Int32s
+from mha_cli.config.parameters import encoder_length
 from mha_cli.config.settings import Config
-from mha_cli.data.batches import Rows
-from mha_cli.data.corpus import EncodedTexts
+from mha_cli.data.batches import Rows, at_common_length, training_batches
+from mha_cli.data.corpus import EncodedTexts, drop_words
+from mha_cli.data.preparation import PreparedData
+from mha_cli.training.precision import choose_precision
+
+EVERY = slice(None)
 
 
-class Learner(Protocol):
-    """A model that learns in steps.
+class Learner(ABC):
+    """A model that learns in steps; seed and epoch alone decide their input, so that a resumed run reads the same batches.
 
-    Axes: B texts of a step, L their length in tokens, N texts, U units of the logits.
+    Args:
+        own: rows of a step that this worker reads.
+
+    Attributes:
+        variables: those that a step changes.
     """
 
-    config: Config
-    precision: str  # type of the matrix products
-    num_epochs: int
+    model: keras.Model
+    variables: list[Any]
 
-    def num_texts(self, epoch: int) -> int:
-        """Texts of an epoch; epochs count from 1."""
+    def __init__(self, config: Config, data: PreparedData, own: slice = EVERY) -> None:
+        self.config, self.data, self.own = config, data, own
+        self.precision, self.num_epochs = choose_precision(config), config.training.epochs
 
-    def batches(self, epoch: int) -> list[Rows]:
-        """The rows of every step, (B,) each."""
-
-    def steps(self, epoch: int, batches: list[Rows]) -> Iterator[tuple[Rows, Int32s]]:
-        """The rows of every step, and the padded tokens of this worker's, (B, L, …)."""
-
+    @abstractmethod
     def step(self, rows: Rows, tokens: Int32s) -> tuple[float, int]:
-        """Learn from the texts of some rows; the sum of their losses, in nats, and the number of right answers."""
+        """Learn from the texts of some rows, (B,); the sum of their losses, in nats, and the number of right answers.
 
+        ``tokens`` are those of this worker's rows, padded, (B, L) or (B, L, 1 + W).
+        """
+
+    @abstractmethod
     def logits(self, texts: EncodedTexts) -> Floats:
         """The logits of texts, (N, U), before the sigmoid or softmax."""
 
-    def weights(self) -> dict[str, Floats]:
-        """All weights by variable path."""
-
-    def arrays(self) -> Iterable[Array]:
-        """All that a step changes."""
-
-    def set_arrays(self, arrays: list[Array]) -> None:
-        """Go on from earlier ``arrays``."""
-
-    def with_validation(self) -> "Learner":
+    @abstractmethod
+    def with_validation(self) -> Self:
         """A learner that has learnt nothing yet, and learns from the validation part as well."""
+
+    def weights(self) -> dict[str, Floats]:
+        """All weights of the encoder by variable path."""
+        return {weight.path: np.array(weight) for weight in self.model.weights}
+
+    def arrays(self) -> Iterator[Array]:
+        """All that a step changes, one array after another, since tables are large."""
+        return (np.array(variable) for variable in self.variables)
+
+    def set_arrays(self, arrays: Sequence[Array]) -> None:
+        """Continue from the chief's ``arrays``."""
+        for variable, array in zip(self.variables, arrays, strict=True):
+            variable.assign(array)
+
+    def steps(self, epoch: int, batches: list[Rows]) -> Iterator[tuple[Rows, Int32s]]:
+        """The rows of every step, from ``batches``, and the padded tokens of this worker's rows, with some words dropped."""
+        rng, share = np.random.default_rng((self.config.seed, epoch)), self.config.training.word_dropout
+        texts = self.data.train.for_encoder
+        lengths = texts.lengths
+        for rows in batches:
+            own = rows[self.own]
+            tokens = texts.padded(own) if len(own) else texts.padded(rows[:1])[:0]
+            if share:
+                drawn = rng.random((len(rows), max(1, lengths[rows].max())), dtype=np.float32) < share  # for all workers alike
+                tokens = drop_words(tokens, drawn[self.own, : tokens.shape[1]])
+            if self.precision == "bfloat16":
+                tokens = at_common_length(tokens, encoder_length(self.config))
+            yield rows, tokens
+
+    def batches(self, epoch: int) -> list[Rows]:
+        """The rows of every step."""
+        rng, settings = np.random.default_rng((self.config.seed, epoch, 1)), self.config.training
+        return training_batches(self.data.train.for_encoder.lengths[: self.num_texts(epoch)], rng, settings.batch_size)
+
+    def num_texts(self, epoch: int) -> int:
+        """Texts of an epoch: the last ``finetune_epochs`` leave out those with a guessed class, which come last."""
+        settings, data = self.config.training, self.data
+        return len(data.train) - data.num_guessed if epoch > settings.epochs - settings.finetune_epochs else len(data.train)
+
+    def num_steps(self) -> int:
+        """Steps of all epochs together."""
+        epochs, labelled = self.config.training.epochs, self.config.training.finetune_epochs
+        return len(self.batches(1)) * (epochs - labelled) + len(self.batches(epochs)) * labelled

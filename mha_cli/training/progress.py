@@ -1,16 +1,31 @@
-"""How far a training has come: its epochs so far, and the steps of the one that is going on."""
+"""How far a training has come: its epochs so far, and the steps of the one that is going on; and its state on disk.
 
+With the state, an interrupted training goes on as if nothing had happened. It holds arrays only: the model's variables (the random
+states of dropout among them), the optimizer's, and the history so far. Data order and dropped words follow from the config's seed, the
+epoch and the step.
+"""
+
+import dataclasses
+import json
 import math
 import time
+import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
-from mha_cli.arrays import Int32s
+import numpy as np
+
+from mha_cli.arrays import Array, Int32s
 from mha_cli.data.batches import Rows
-from mha_cli.errors import EXIT_FAILURE, MhaError
+from mha_cli.errors import EXIT_FAILURE, MhaError, reason_of, shown_path
 from mha_cli.system.callbacks import EpochRecord, StepProgress
+from mha_cli.system.whole_files import atomic_write
+from mha_cli.training.distribution import Arrays, Distribution
 from mha_cli.training.learner import Learner
 
+WAY_OUT = "train anew in another folder"
 DIVERGED = "lower training.learning_rate or set training.clip_norm=1; the best epoch before it, if any, is kept"
 
 
@@ -25,24 +40,6 @@ class EpochPosition:
     num_texts: int = 0
     seconds: float = 0.0
 
-    def add_step(self, loss_sum: float, num_correct: int, num_texts: int, seconds: float) -> None:
-        """Count a step."""
-        self.step += 1
-        self.loss_sum += loss_sum
-        self.num_correct += num_correct
-        self.num_texts += num_texts
-        self.seconds += seconds
-
-    @property
-    def loss(self) -> float:
-        """Mean over the texts so far, in nats."""
-        return self.loss_sum / self.num_texts
-
-    @property
-    def accuracy(self) -> float:
-        """Share of right answers so far, in [0, 1]."""
-        return self.num_correct / self.num_texts
-
 
 class Progress:
     """The progress of a learner.
@@ -54,7 +51,7 @@ class Progress:
 
     def __init__(self, learner: Learner, records: Sequence[EpochRecord] = (), position: EpochPosition | None = None) -> None:
         self.learner, self.records, self.position = learner, list(records), position or EpochPosition()
-        self._paced: EpochPosition | None = None  # steps without the first one, in which TensorFlow traces the model
+        self._paced: tuple[int, float] | None = None  # texts and seconds of all steps but the first, in which TensorFlow traces the model
         self._last, self._num_steps = 0.0, 0
 
     @property
@@ -85,16 +82,16 @@ class Progress:
     def after_step(self, loss_sum: float, num_correct: int, num_texts: int) -> StepProgress:
         """Count a step of the epoch."""
         now, done = time.perf_counter(), self.position
-        step, self._last = (loss_sum, num_correct, num_texts, now - self._last), now
-        done.add_step(*step)
+        seconds, self._last = now - self._last, now
+        done.step += 1
+        done.loss_sum += loss_sum
+        done.num_correct += num_correct
+        done.num_texts += num_texts
+        done.seconds += seconds
         if not math.isfinite(done.loss_sum):
             raise MhaError(f"the loss is {done.loss_sum} at epoch {done.epoch}, step {done.step}", DIVERGED, EXIT_FAILURE)
-        pace = None
-        if self._paced is None:
-            self._paced = EpochPosition()
-        else:
-            self._paced.add_step(*step)
-            pace = self._paced.num_texts / self._paced.seconds
+        self._paced = (0, 0.0) if self._paced is None else (self._paced[0] + num_texts, self._paced[1] + seconds)
+        pace = self._paced[0] / self._paced[1] if self._paced[0] else None
         of_epochs = [self.learner.num_texts(epoch) for epoch in range(1, self.learner.num_epochs + 1)]
         all_texts, left = sum(of_epochs), sum(of_epochs[done.epoch - 1 :]) - done.num_texts
         return StepProgress(
@@ -102,8 +99,8 @@ class Progress:
             epochs=self.learner.num_epochs,
             step=done.step,
             steps=self._num_steps,
-            loss=done.loss,
-            accuracy=done.accuracy,
+            loss=done.loss_sum / done.num_texts,
+            accuracy=done.num_correct / done.num_texts,
             done=(all_texts - left) / all_texts,
             texts_per_second=pace,
             seconds_left=None if pace is None else left / pace,
@@ -121,6 +118,56 @@ class Progress:
                 is_best = best is None or loss < best.validation_loss
             case "last":
                 is_best = done.epoch == self.learner.num_epochs
-        speed = done.num_texts / done.seconds
-        self.records.append(EpochRecord(done.epoch, done.loss, done.accuracy, loss, accuracy, done.seconds, speed, is_best))
+        of_training, speed = (done.loss_sum / done.num_texts, done.num_correct / done.num_texts), done.num_texts / done.seconds
+        self.records.append(EpochRecord(done.epoch, *of_training, loss, accuracy, done.seconds, speed, is_best))
         return self.records[-1]
+
+
+def save_state(path: Path, progress: Progress) -> None:
+    """Write the state after a step; an earlier one is replaced only by a whole one."""
+    history = {"epochs": [dataclasses.asdict(record) for record in progress.records], "position": dataclasses.asdict(progress.position)}
+    with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
+        _write_array(archive, "history", np.array(json.dumps(history)))
+        for index, array in enumerate(progress.learner.arrays()):
+            _write_array(archive, f"variable_{index}", array)
+
+
+def _write_array(archive: zipfile.ZipFile, name: str, array: Array) -> None:
+    """Add an array as ``numpy.savez`` does, which would take all of them at once."""
+    with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+        np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def restore_state(path: Path, learner: Learner, distribution: Distribution) -> Progress:
+    """Put the state that the chief has saved, if any, into a learner of the same config, and return its progress."""
+    saved = distribution.from_chief(partial(_read_state, path))
+    if not saved:
+        return Progress(learner)
+    try:
+        history = json.loads(str(saved.pop("history")))
+        records = [EpochRecord(**record) for record in history["epochs"]]
+        position = EpochPosition(**history["position"])
+    except (ValueError, TypeError, LookupError) as error:
+        raise _cannot_resume(path, error) from None
+    arrays = list(saved.values())
+    if [(array.shape, array.dtype) for array in arrays] != [(array.shape, array.dtype) for array in learner.arrays()]:
+        raise MhaError(f"{shown_path(path)}: belongs to other texts, or to another version of mha", WAY_OUT)
+    learner.set_arrays(arrays)
+    return Progress(learner, records, position)
+
+
+def _read_state(path: Path) -> Arrays:
+    """The history and the variables of a state file; nothing if there is none."""
+    if not path.exists():
+        return {}
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if sum(member.file_size for member in file.zip.infolist()) > path.stat().st_size:  # compressed, a few bytes would be gigabytes
+                raise ValueError("its arrays are larger than the file")
+            return {name: file[name] for name in ("history", *(f"variable_{index}" for index in range(len(file.files) - 1)))}
+    except Exception as error:  # NumPy and zipfile raise nearly anything for damaged bytes
+        raise _cannot_resume(path, error) from None
+
+
+def _cannot_resume(path: Path, error: Exception) -> MhaError:
+    return MhaError(f"{shown_path(path)}: cannot be resumed from: {reason_of(error)}", WAY_OUT)

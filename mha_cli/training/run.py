@@ -8,7 +8,7 @@ from mha_cli.data.preparation import PreparedData, prepare
 from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord, StepProgress
 from mha_cli.training.before_encoder import fit_before_encoder
 from mha_cli.training.distribution import distributed
-from mha_cli.training.frozen import FrozenEncoder, starting_from_regression
+from mha_cli.training.frozen import FrozenEncoder
 from mha_cli.training.learner import Learner
 from mha_cli.training.memory_estimate import refuse_what_does_not_fit
 from mha_cli.training.progress import Progress
@@ -31,20 +31,19 @@ def train(config: Config, output: RunDirectory, callbacks: Callbacks = SILENT, d
     """
     with distributed(config.training.distribution, callbacks) as distribution:
         callbacks = distribution.watched(callbacks)
-        if data is None:
-            data = prepare(config, callbacks)
-            config = data.config
-        config = decide_trainable_blocks(config, data, callbacks)
-        refuse_what_does_not_fit(config, data, distribution.task.num_workers)
+        texts = data or prepare(config, callbacks)
+        config = decide_trainable_blocks(config if data else texts.config, texts, callbacks)
+        refuse_what_does_not_fit(config, texts, distribution.task.num_workers)
         files = RunFiles(output, distribution, callbacks)
-        files.begin(config, data)
+        files.begin(config, texts)
 
-        # The linear model; the encoder may learn from its answers.
-        data = starting_from_regression(config, data, output / FEATURES, callbacks, distribution)
-        to_learn, linear, refitted, out_of_fold = fit_before_encoder(config, data, output / ANSWERS, callbacks, distribution)
+        # Before the encoder: a last layer that fine-tuning starts from, and the linear model, whose answers may teach the encoder.
+        if texts.pretrained and not (config.is_frozen or texts.base):
+            texts = texts.starting_from(distribution.from_chief(lambda: FrozenEncoder(config, texts, output / FEATURES, callbacks).start()))
+        to_learn, linear, refitted, out_of_fold = fit_before_encoder(config, texts, output / ANSWERS, callbacks, distribution)
 
         # The encoder, epoch by epoch; of each epoch, the validation part weighs it against the linear model.
-        validation, warning = Validation(config, data, linear, refitted, out_of_fold), ""
+        validation, warning = Validation(config, texts, linear, refitted, out_of_fold), ""
         callbacks.log("building the model")
         learner: Learner
         if config.is_frozen:
@@ -69,7 +68,7 @@ def train(config: Config, output: RunDirectory, callbacks: Callbacks = SILENT, d
 
         if warning:
             callbacks.note(f"validation part: {warning}")
-        return files.end(config, data, to_learn, learner.precision)
+        return files.end(config, texts, to_learn, learner.precision)
 
 
 def fit(

@@ -1,12 +1,16 @@
-"""The files of a run: config, checkpoint, history, state and metrics."""
+"""The files of a run: config, checkpoint, history, state and metrics; and digests of what a run depends on."""
 
 import dataclasses
+import hashlib
 import json
 import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+
+import numpy as np
 
 from mha_cli.checkpoint.file import Checkpoint, read_metrics, write_checkpoint
 from mha_cli.checkpoint.runs import CHECKPOINT, HISTORY, METRICS, STATE, RunDirectory, keep_config, refuse_other_texts
@@ -16,11 +20,11 @@ from mha_cli.data.preparation import PreparedData
 from mha_cli.records.objects import plain_json
 from mha_cli.system.callbacks import Callbacks, EpochRecord, StepProgress
 from mha_cli.system.whole_files import atomic_write
-from mha_cli.training.distribution import Distribution
-from mha_cli.training.fingerprint import fingerprint, texts_digest
+from mha_cli.training.distribution import Distribution, digest_of
 from mha_cli.training.learner import Learner
-from mha_cli.training.progress import Progress
-from mha_cli.training.state import restore_state, save_state
+from mha_cli.training.precision import choose_precision
+from mha_cli.training.progress import Progress, restore_state, save_state
+from mha_cli.version import __version__
 
 LEAST_SECONDS = 30.0  # time between two saves of the state
 MOST_SHARE = 0.015  # share of the time that saving may take
@@ -118,3 +122,16 @@ class RunFiles:
             save_state(self._output / STATE, self._progress)
             self._saved = time.monotonic()
             self._cost = self._saved - started
+
+
+def fingerprint(config: Config, data: PreparedData) -> bytes:
+    """A digest that differs where settings, texts, labels or mha do; where the texts lie does not count."""
+    settings = __version__, choose_precision(config), config.model_dump_json(exclude={"data"})
+    return hashlib.sha256(json.dumps(settings).encode() + texts_digest(data)).digest()
+
+
+def texts_digest(data: PreparedData) -> bytes:
+    """A digest that differs where words, texts, labels, weights or their parts do."""
+    names = json.dumps([data.class_names, data.vocabulary.tokens]).encode()
+    parts = [data.train, data.validation, *([] if data.unlabelled is None else [data.unlabelled])]
+    return digest_of(chain([np.frombuffer(names, np.uint8)], *(part.arrays() for part in parts)))

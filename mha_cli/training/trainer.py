@@ -1,6 +1,6 @@
 """An encoder in training: all that changes from step to step."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -22,14 +22,14 @@ from mha_cli.system.working_memory import MemoryEstimate
 from mha_cli.training.argmax_positions import argmax_suffices, training_output
 from mha_cli.training.distillation import targets_of
 from mha_cli.training.distribution import Distribution, digest_of
-from mha_cli.training.epoch import EpochInputs
+from mha_cli.training.learner import Learner
 from mha_cli.training.optimizers import LazyAdam, LazyRMSprop, build_optimizer, learning_rate_schedule
 from mha_cli.training.precision import computing_in
 
 EMBEDDING_TABLES = tuple(f"embedding/token_embedding/{name}" for name in ("words", "ngrams", "subwords"))  # a step touches few rows
 
 
-class Trainer(EpochInputs):
+class Trainer(Learner):
     """An encoder in training, by the settings of a run; those of the linear model do not count here."""
 
     def __init__(self, config: Config, data: PreparedData, distribution: Distribution | None = None) -> None:
@@ -58,15 +58,12 @@ class Trainer(EpochInputs):
         forward, units = compile_forward(up_to_logits(self.model), encoder_shape(config)), self.model.output_shape[-1]
         self._score = partial(predict_outputs, forward, memory_estimate, width=units)
         of_tables = [variable for optimizer in self._table_optimizers for variable in optimizer.variables]
-        self._variables = [*self.model.variables, *self.optimizer.variables, *of_tables]  # all that a step changes
+        self.variables = [*self.model.variables, *self.optimizer.variables, *of_tables]
         self.distribution.refuse_difference("weights at the start", lambda: digest_of(self.arrays()))
         self._seed_apart()
 
     def step(self, rows: Rows, tokens: Int32s) -> tuple[float, int]:
-        """Learn from the texts of some rows, (B,), and return the sum of their weighted losses, in nats, and the number of right answers.
-
-        ``tokens`` are those of this worker's rows, padded, (B, L) or (B, L, 1 + W).
-        """
+        """Learn from the texts of some rows; the sum of their weighted losses, in nats, and the number of right answers."""
         distribution = self.distribution
         own, stop = rows[self.own], float(distribution.asked_to_stop())
         loss_sum, num_correct, stops = self._train_step(
@@ -75,19 +72,10 @@ class Trainer(EpochInputs):
         distribution.stopping = bool(stops)
         return float(loss_sum), int(num_correct)
 
-    def arrays(self) -> Iterator[Array]:
-        """Weights, random states and optimizer, one after another, since tables are large."""
-        return (np.array(variable) for variable in self._variables)
-
-    def set_arrays(self, arrays: list[Array]) -> None:
+    def set_arrays(self, arrays: Sequence[Array]) -> None:
         """Continue from the chief's ``arrays``."""
-        for variable, array in zip(self._variables, arrays, strict=True):
-            variable.assign(array)
+        super().set_arrays(arrays)
         self._seed_apart()
-
-    def weights(self) -> dict[str, Floats]:
-        """The encoder's weights by variable path."""
-        return {weight.path: np.array(weight) for weight in self.model.weights}
 
     def logits(self, texts: EncodedTexts) -> Floats:
         """The encoder's outputs for texts, (N, U), before the sigmoid or softmax."""

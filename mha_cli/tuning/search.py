@@ -24,11 +24,10 @@ from mha_cli.system.tensorflow_setup import graphs_let_go
 from mha_cli.system.whole_files import atomic_replace
 from mha_cli.training.before_encoder import fit_before_encoder
 from mha_cli.training.distribution import Distribution
-from mha_cli.training.fingerprint import fingerprint
 from mha_cli.training.memory_estimate import refuse_what_does_not_fit
 from mha_cli.training.progress import Progress
 from mha_cli.training.run import fit, train
-from mha_cli.training.run_files import TrainingSummary
+from mha_cli.training.run_files import TrainingSummary, fingerprint
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
 from mha_cli.tuning.space import Space, own_values, settings_of, size_of, values_of, with_settings

@@ -25,6 +25,7 @@ from mha_cli.training.trainer import Trainer
 from tests.cli.command import Mha, Result, refusal, run_here, set_all, step_by_step
 from tests.pretrained.tiny import tiny_checkpoint, tiny_folder
 from tests.training.epochs import run_epoch
+from tests.training.interruptions import assert_same_run, interrupt, train
 
 ROWS = "".join(f"the film {number} was dreadful,bad\nthe film {number} was superb,good\n" for number in range(40))
 TRAIN = ("train", "--config", "pretrained", *set_all("data.train=texts.csv", "model.pretrained=encoder", "training.epochs=2"))
@@ -141,7 +142,7 @@ def test_words_are_shuffled_for_both_readings(mha: Mha) -> None:
 def test_features_are_computed_once(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cwd, run = shutil.copytree(trained, tmp_path / "copy"), tmp_path / "copy" / "stopped"
     with monkeypatch.context() as patch:
-        patch.setattr(FrozenEncoder, "_fit", Mock(side_effect=KeyboardInterrupt))
+        patch.setattr("mha_cli.training.frozen._regression", Mock(side_effect=KeyboardInterrupt))
         assert run_here(*TRAIN, "--set", "training.trainable_blocks=0", "--output", "stopped", cwd=cwd).code == 130
     features = run / "last" / "features.f32"
     features.write_bytes(features.read_bytes()[:-100])
@@ -153,6 +154,16 @@ def test_features_are_computed_once(trained: Path, tmp_path: Path, monkeypatch: 
     for path, weight in read_checkpoint(run / "checkpoint.keras").weights.items():
         np.testing.assert_allclose(weight, before[path], atol=1e-3, err_msg=path)  # rounded to float16
     assert not features.parent.exists()
+
+
+@pytest.mark.usefixtures("untraced")
+def test_a_frozen_encoder_stopped_after_its_step_goes_on(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(trained)
+    config = load_config(Path("frozen", "config.yaml"))
+    train(config, tmp_path / "whole")
+    interrupt(config, tmp_path / "run", 1)
+    train(config, tmp_path / "run", resume=True)
+    assert_same_run(tmp_path / "whole", tmp_path / "run")
 
 
 def test_a_run_teaches_a_small_model(mha: Mha, tmp_path: Path) -> None:

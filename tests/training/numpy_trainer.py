@@ -14,7 +14,7 @@ from mha_cli.text.vocabulary import Vocabulary
 from mha_cli.training import run, validation
 from mha_cli.training.distillation import targets_of
 from mha_cli.training.distribution import Distribution
-from mha_cli.training.epoch import EpochInputs
+from mha_cli.training.learner import Learner
 from tests.reviews import encoded
 
 MOMENTUM, DROPOUT = 0.9, 0.2
@@ -23,11 +23,11 @@ NUM_TRAIN, NUM_VALIDATION, NUM_UNLABELLED = 56, 20, 37
 EPOCHS, STEPS = 3, 4  # steps of an epoch, in batches of 16
 
 
-class NumpyTrainer(EpochInputs):
+class NumpyTrainer(Learner):
     """Logistic regression on the features of a random encoder, which stays as it is; the methods are those of ``Trainer``."""
 
-    def __init__(self, config: Config, data: PreparedData, _: Distribution | None = None) -> None:
-        super().__init__(config, data)
+    def __init__(self, config: Config, data: PreparedData, distribution: Distribution | None = None) -> None:
+        super().__init__(config, data, (distribution or Distribution()).own)
         rng = np.random.default_rng(config.seed)
         self._encoder = {
             parameter.path: rng.normal(parameter.path.endswith("gamma"), 1.0 if "token" in parameter.path else 0.1, parameter.shape).astype(

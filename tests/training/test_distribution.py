@@ -17,12 +17,13 @@ from mha_cli.checkpoint.runs import CHECKPOINT
 from mha_cli.config.loading import config_from_dict, config_to_yaml
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData
-from mha_cli.training.distribution import distributed
-from mha_cli.training.epoch import EpochInputs
+from mha_cli.system.cluster import Task
+from mha_cli.training.distribution import Distribution, distributed
 from tests.cli.command import TIMEOUT, start_module, start_training, wait_for_line
 from tests.cli.forks import Forked
 from tests.errors import error_of
 from tests.training.interruptions import assert_same_run
+from tests.training.numpy_trainer import NumpyTrainer
 from tests.training.workers import environments
 
 LOST = "ended, or does not answer; see its own message, and start all again, with --resume where the run directory has a state"
@@ -135,8 +136,8 @@ def test_workers_read_the_parts_of_what_one_reads(tiny_config: Config, tiny_data
     """The same words are dropped, too; a batch with fewer texts than workers leaves some without one."""
     settings = tiny_config.changed(training={"word_dropout": 0.5, "batch_size": 31})
     data = dataclasses.replace(tiny_data, train=tiny_data.train.subset(np.arange(64)))
-    whole = EpochInputs(settings, data)
-    parts = [EpochInputs(settings, data, slice(index, None, 3)) for index in range(3)]
+    whole = NumpyTrainer(settings, data)
+    parts = [NumpyTrainer(settings, data, Distribution(task=Task(index, 3))) for index in range(3)]
     batches = whole.batches(1)
     assert sorted(map(len, batches)) == [2, 31, 31]
     for (rows, tokens), *own in zip(whole.steps(1, batches), *(part.steps(1, batches) for part in parts), strict=True):

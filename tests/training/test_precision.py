@@ -14,11 +14,11 @@ from mha_cli.data.preparation import PreparedData
 from mha_cli.runtime import forward
 from mha_cli.system import processor
 from mha_cli.system.callbacks import EpochRecord
-from mha_cli.training.epoch import EpochInputs
 from mha_cli.training.precision import WIDE, choose_precision
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
 from tests.training.epochs import run_epoch
+from tests.training.numpy_trainer import NumpyTrainer
 
 FLAGS = "processor\t: 0\nflags\t\t: fpu avx2 {} sse2\nbugs\t\t: spectre_v1\n"
 
@@ -54,7 +54,7 @@ def test_batches_have_common_lengths_in_bfloat16_and_their_own_in_float32(tiny_c
     config = tiny_config.model_copy(update={"text": TextConfig(vocabulary_size=300, sequence_length=61)})
     found = {}
     for name in ("float32", "bfloat16"):
-        inputs = EpochInputs(config.changed(training={"precision": name, "batch_size": 1}), data)
+        inputs = NumpyTrainer(config.changed(training={"precision": name, "batch_size": 1}), data)
         batches = [token_ids for _, token_ids in inputs.steps(1, inputs.batches(1))]
         assert sorted(np.count_nonzero(token_ids) for token_ids in batches) == list(lengths)
         found[name] = {token_ids.shape[1] for token_ids in batches}

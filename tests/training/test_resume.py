@@ -18,8 +18,7 @@ from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import MhaError
 from mha_cli.system.callbacks import SILENT, StepProgress
 from mha_cli.training.distribution import Distribution
-from mha_cli.training.progress import Progress
-from mha_cli.training.state import restore_state, save_state
+from mha_cli.training.progress import Progress, restore_state, save_state
 from tests.checkpoints import damaged
 from tests.cli.command import TIMEOUT, start_module
 from tests.errors import error_of
