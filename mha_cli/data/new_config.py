@@ -64,7 +64,7 @@ def _data_section(profile: DataProfile) -> Iterator[str]:
     yield f"  # test: FILE  (other texts for `mha evaluate`{', and no test_share' if share else ''})"
     if layout.columns:
         for name, column, reason in (("text", layout.text_column, layout.text_reason), ("label", layout.label_column, layout.label_reason)):
-            yield f"  {name}_column: {column if is_number(column) and column[0] != "0" else _scalar(column)}  # {printable(reason, 200)}"
+            yield f"  {name}_column: {column if is_number(column) and column[0] != '0' else _scalar(column)}  # {printable(reason, 200)}"
     if layout.label_separator:
         several = f"several labels per text, such as {printable(layout.label_example, 40)}"
         yield f"  label_separator: {json.dumps(layout.label_separator)}  # {several}"

@@ -252,7 +252,7 @@ class Batches:
             elif not job.finish and (seconds := float(job.costs[-1]) * self._seconds / self._cost) > self._most_seconds:
                 number, share = len(job.by_length), self._most_seconds / seconds / 2  # half the time: others are computed beside it
                 fits = int(number * (share if job.unit == "texts" else share**0.5))  # of words, each is read once for each other one
-                told = f"{number:,} {job.unit} would take about {seconds:,.0f} seconds, and an answer may take {self._most_seconds:g}"
+                told = f"{number:,} {job.unit} would take longer than an answer may, {self._most_seconds:g} seconds"
                 job.finish = partial(job.answer.set_exception, MhaError(told, f"send at most {fits:,} {job.unit} like these"))
 
     def _go_on(self, job: _Job) -> None:

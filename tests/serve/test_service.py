@@ -257,8 +257,8 @@ def test_what_cannot_be_done_in_time_is_refused(checkpoint: Path, monkeypatch: p
     with service(read_checkpoint(checkpoint), Limits(answer_seconds=5.0)) as port:
         found = ask(port, "/explain", {"text": TEXTS[-1]})[1]
         assert found["answer"]["label"] and found["explanation"] is None
-        assert found["notes"] == ["13 words would take about 12 seconds, and an answer may take 5; send at most 5 words like these"]
-        refusal = "7 texts would take about 7 seconds, and an answer may take 5; send at most 2 texts like these"
+        assert found["notes"] == ["13 words would take longer than an answer may, 5 seconds; send at most 5 words like these"]
+        refusal = "7 texts would take longer than an answer may, 5 seconds; send at most 2 texts like these"
         assert ask(port, "/predict", {"texts": [TEXTS[-1]] * 7}) == (422, {"error": refusal})
         assert ask(port, "/predict", {"texts": [TEXTS[-1]] * 4})[0] == 200
 
