@@ -89,7 +89,6 @@ SECTIONS: dict[str, list[Case]] = {
         Case("train --config text --from x", "mha train takes either --config or --from, not both; leave one of them out"),
         Case("train --from x", "--from x: no run with config.yaml and checkpoint.keras; give a folder that mha train has written"),
         Case(f"train --from {LONG}", "aaa…; check the path", given="`mha train --from` with a name that is too long"),
-        Case(f"tune --config sample -o {LONG}", "aaa…; check the path", given="`mha tune -o` with a name that is too long"),
         Case("train --config ''", "--config is empty; see `mha train --help`"),
         Case("train --config sample --config imdb", "--config is given 2 times; give it once", also=("tune --config a --config a",)),
         Case("init reviews.csv --text-column a --text-column=b", "--text-column is given 2 times; give it once"),
