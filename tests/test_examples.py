@@ -224,7 +224,10 @@ def write_program(folder: Path) -> None:
 
 def serves(arguments: Sequence[str], folder: Path) -> None:
     """Start a service, on a port that is free; ask how it is, and end it."""
-    with fork([*arguments, "--port", "0"], folder, text=True) as process:
+    given = list(arguments)
+    if "--port" in given:
+        del given[given.index("--port") : given.index("--port") + 2]
+    with fork([*given, "--port", "0"], folder, text=True) as process:
         while (line := process.stderr.readline()).startswith("using "):
             pass
         raise_if_missing(line)
