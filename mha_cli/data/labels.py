@@ -42,7 +42,7 @@ def labelled(
 
 def merged(texts: Iterable[LabelledText], merge_labels: Mapping[str, str]) -> Iterator[LabelledText]:
     """The same texts without the labels that ``data.merge_labels`` takes for others, however it spells them."""
-    others = {name_of(label): name_of(merge_labels.get(other, other)) for label, other in merge_labels.items()}
+    others = {name_of(label): name_of(other) for label, other in merge_labels.items()}
     for one in texts:
         if isinstance(one.label, str):
             yield one._replace(label=others[one.label]) if one.label in others else one

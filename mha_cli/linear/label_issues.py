@@ -21,7 +21,7 @@ from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import Corpus, EncodedTexts, counted
 from mha_cli.data.decisions import decide
 from mha_cli.data.labelled_text import LabelledText
-from mha_cli.data.labels import find_respelt
+from mha_cli.data.labels import find_respelt, name_of
 from mha_cli.data.scored_texts import located_at
 from mha_cli.data.sources import open_source
 from mha_cli.data.targets import are_several, rarest_classes
@@ -74,7 +74,8 @@ def find_label_issues(config: Config, most: int, by_options: bool = False, callb
     texts = counted(source.read(split), source.name, callbacks)
     corpus = Corpus(texts, config.text, source.class_names, f"{source.name}, split {split}")
     if respelt := find_respelt(corpus.sizes):  # which `mha init` proposes to merge
-        return find_label_issues(config.changed(data={"merge_labels": config.data.merge_labels | respelt}), most, by_options, callbacks)
+        earlier = {label: respelt.get(name_of(other), other) for label, other in config.data.merge_labels.items()}
+        return find_label_issues(config.changed(data={"merge_labels": earlier | respelt}), most, by_options, callbacks)
     if config.auto:
         config = decide(config, corpus.facts())
     labels, names, num_texts = corpus.labels, corpus.class_names, len(corpus)

@@ -113,6 +113,19 @@ def test_labels_that_differ_in_case_alone_are_no_issue() -> None:
     assert all(issue.label.casefold() != issue.suggested.casefold() for issue in report.label_issues)
 
 
+@pytest.mark.parametrize("upper", ["GOOD", " GOOD"])
+def test_a_label_may_be_merged_into_one_that_differs_in_case(upper: str) -> None:
+    """Every seventh text is spelt in one of two other ways, as long as it is good."""
+    spelt = {"good": ("GOOD", "fine")}
+    rows = [
+        (text, spelt.get(label, (label,) * 2)[number % 2] if number % 7 == 0 else label)
+        for number, (text, label) in enumerate(texts_of(90, {4}))
+    ]
+    write_table("a.csv", rows)
+    config = config_of(["a.csv"]).changed(data={"merge_labels": {"fine": upper}})
+    assert {issue.label for issue in find_label_issues(config, 100).label_issues} == {label for _, label in texts_of(90, {4})}
+
+
 def test_a_recipe_without_scores_has_those_of_the_recipe_text() -> None:
     config = load_config(find_config("book"), ["data.source=sample", "data.num_texts=4000"])
     assert not config.linear
