@@ -52,7 +52,8 @@ class Progress:
     def __init__(self, learner: Learner, records: Sequence[EpochRecord] = (), position: EpochPosition | None = None) -> None:
         self.learner, self.records, self.position = learner, list(records), position or EpochPosition()
         self._paced: tuple[int, float] | None = None  # texts and seconds of all steps but the first, in which TensorFlow traces the model
-        self._last, self._num_steps = 0.0, 0
+        self._last, self._num_steps, self._texts_left = 0.0, 0, 0  # of the epoch that is going on: texts to come with its own
+        self._all_texts = sum(map(learner.num_texts, range(1, learner.num_epochs + 1)))
 
     @property
     def best(self) -> EpochRecord | None:
@@ -73,6 +74,7 @@ class Progress:
             self.position = EpochPosition(epoch)
         batches, num_done, self._last = self.learner.batches(epoch), self.position.step, time.perf_counter()
         self._num_steps = len(batches)
+        self._texts_left = sum(map(self.learner.num_texts, range(epoch, self.learner.num_epochs + 1)))
         for step, (rows, tokens) in enumerate(self.learner.steps(epoch, batches)):
             if step >= num_done:
                 yield rows, tokens
@@ -92,8 +94,7 @@ class Progress:
             raise MhaError(f"the loss is {done.loss_sum} at epoch {done.epoch}, step {done.step}", DIVERGED, EXIT_FAILURE)
         self._paced = (0, 0.0) if self._paced is None else (self._paced[0] + num_texts, self._paced[1] + seconds)
         pace = self._paced[0] / self._paced[1] if self._paced[0] else None
-        of_epochs = [self.learner.num_texts(epoch) for epoch in range(1, self.learner.num_epochs + 1)]
-        all_texts, left = sum(of_epochs), sum(of_epochs[done.epoch - 1 :]) - done.num_texts
+        left = self._texts_left - done.num_texts
         return StepProgress(
             epoch=done.epoch,
             epochs=self.learner.num_epochs,
@@ -101,7 +102,7 @@ class Progress:
             steps=self._num_steps,
             loss=done.loss_sum / done.num_texts,
             accuracy=done.num_correct / done.num_texts,
-            done=(all_texts - left) / all_texts,
+            done=(self._all_texts - left) / self._all_texts,
             texts_per_second=pace,
             seconds_left=None if pace is None else left / pace,
         )
