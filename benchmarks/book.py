@@ -35,8 +35,8 @@ from mha_cli.config.settings import Config, TrainingConfig
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from mha_cli.data.corpus import EncodedTexts
-    from mha_cli.data.preparation import PreparedData
+    from mha_cli.corpus.corpus import EncodedTexts
+    from mha_cli.preparation.prepare import PreparedData
 
 RECIPE = harness.ROOT / "configs" / "book.yaml"
 JOBS = {"training": "train", "inference": "predict"}
@@ -102,7 +102,7 @@ def candidates() -> dict[str, list[str]]:
 
 def write_sample(path: Path, num_texts: int, seed: int) -> None:
     """Prepare the recipe's data and write a random sample of its training reviews."""
-    from mha_cli.data.preparation import prepare
+    from mha_cli.preparation.prepare import prepare
 
     data = prepare(load_config(RECIPE))
     rows = np.random.default_rng(seed).permutation(len(data.train))[:num_texts]
@@ -155,7 +155,7 @@ def make_candidate(name: str, config: Config, data: dict[str, Any]) -> Candidate
 
         listing = Listing if name == "listing" else ListingOnSimilarLengths
         return listing(config, data["train"], len(data["vocabulary"]))
-    from mha_cli.data.preparation import PreparedData
+    from mha_cli.preparation.prepare import PreparedData
 
     return Ours(config, PreparedData(**data))
 

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.config.settings import TfdsData
-from mha_cli.data.scored_texts import labelled_texts
+from mha_cli.preparation.scored_texts import labelled_texts
 from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.system.processor import bfloat16_features

@@ -55,7 +55,7 @@ def write_reviews(path: Path, reviews: Iterable[tuple[str, str]], num_texts: int
 def imdb_reviews() -> Iterable[tuple[str, str]]:
     """The reviews of IMDB's training split."""
     from mha_cli.config.settings import TfdsData
-    from mha_cli.data.tfds import TfdsTexts
+    from mha_cli.sources.tfds import TfdsTexts
 
     return ((review.text, review.label) for review in TfdsTexts(TfdsData(source="tfds")).read("train"))
 

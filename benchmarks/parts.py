@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
-from mha_cli.checkpoint.runs import checkpoint_in
 from mha_cli.config.parameters import num_outputs
-from mha_cli.data.corpus import EncodedTexts
-from mha_cli.data.scored_texts import labelled_texts
+from mha_cli.corpus.corpus import EncodedTexts
+from mha_cli.preparation.scored_texts import labelled_texts
+from mha_cli.runs import checkpoint_in
 
 Floats = npt.NDArray[np.float32]
 

@@ -24,8 +24,8 @@ KERAS = """
 import sys
 from pathlib import Path
 from mha_cli.checkpoint.file import read_checkpoint
-from mha_cli.data.batches import scoring_batches
-from mha_cli.data.corpus import encode_texts
+from mha_cli.corpus.batches import scoring_batches
+from mha_cli.corpus.corpus import encode_texts
 from mha_cli.text.encoding import TextPipeline
 import keras
 import mha_cli.layers
@@ -53,7 +53,7 @@ def engines() -> list[str]:
 def write_reviews(path: Path, num_texts: int) -> None:
     """Reviews of IMDB's test split, a line each."""
     from mha_cli.config.settings import TfdsData
-    from mha_cli.data.tfds import TfdsTexts
+    from mha_cli.sources.tfds import TfdsTexts
 
     texts = (one.text for one in TfdsTexts(TfdsData(source="tfds")).read(f"test[:{num_texts}]"))
     path.write_text("".join(" ".join(text.split()) + "\n" for text in texts))

@@ -29,7 +29,7 @@ DIFFERENT_LINES = 10_000
 def write_lines(path: Path, number: int) -> float:
     """Write that many lines; return the mean number of bytes in one."""
     from mha_cli.config.settings import SampleData
-    from mha_cli.data.sample import SampleTexts
+    from mha_cli.sources.sample import SampleTexts
 
     words = sorted({word for review in islice(SampleTexts(SampleData()).read("train"), 500) for word in review.text.split()})
     rng = random.Random(0)

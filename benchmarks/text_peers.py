@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.config.settings import TextConfig, TfdsData
-from mha_cli.data.sources import open_source
+from mha_cli.sources.opening import open_source
 from mha_cli.system.processor import available_cores
 from mha_cli.text.tokenizer import make_tokenizer
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from mha_cli.checkpoint.file import Checkpoint, write_checkpoint
-from mha_cli.checkpoint.runs import CHECKPOINT, CONFIG
 from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml
 from mha_cli.config.parameters import parameter_table
+from mha_cli.runs import CHECKPOINT, CONFIG
 from mha_cli.text.encoding import EncodedText
 from mha_cli.text.vocabulary import Vocabulary
 

@@ -19,7 +19,7 @@ from hypothesis import settings
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.parameters import parameter_table
 from mha_cli.config.settings import Config, ModelConfig, SampleData, TextConfig, TrainingConfig
-from mha_cli.data.preparation import PreparedData
+from mha_cli.preparation.prepare import PreparedData
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -190,6 +190,6 @@ def tiny_config() -> Config:
 
 @pytest.fixture(scope="session")
 def tiny_data(tiny_config: Config) -> PreparedData:
-    from mha_cli.data.preparation import prepare
+    from mha_cli.preparation.prepare import prepare
 
     return prepare(tiny_config)

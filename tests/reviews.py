@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mha_cli.data.corpus import EncodedTexts
+from mha_cli.corpus.corpus import EncodedTexts
 
 HASH_FACTOR = -1_640_531_535
 

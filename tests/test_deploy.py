@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from mha_cli.checkpoint.file import write_checkpoint
-from mha_cli.checkpoint.runs import PACKAGED
+from mha_cli.runs import PACKAGED
 from tests.checkpoints import small_checkpoint_file
 from tests.cli.command import TIMEOUT, environment, run_here
 from tests.documentation import DOCS, ROOT

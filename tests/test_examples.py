@@ -26,14 +26,14 @@ import pytest
 import typer
 
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
-from mha_cli.checkpoint.runs import PACKAGED
 from mha_cli.cli import data
 from mha_cli.config import loading
 from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml, load_config
 from mha_cli.config.recipes import find_config, recipe_names
 from mha_cli.config.settings import Config
-from mha_cli.data.new_config import LEAST_TO_PART
+from mha_cli.describe.new_config import LEAST_TO_PART
 from mha_cli.python import api
+from mha_cli.runs import PACKAGED
 from mha_cli.runtime.classifier import Classifier
 from tests.cli.command import TIMEOUT, Result, environment, fork, run_here, run_mha, set_all, step_by_step
 from tests.cli.conftest import once

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mha_cli.checkpoint.runs import PACKAGED
+from mha_cli.runs import PACKAGED
 from tests.cli.command import CONFIGS, run_mha, set_all
 
 DATA = os.environ.get("TFDS_DATA_DIR", "")

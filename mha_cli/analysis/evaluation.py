@@ -10,15 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mha_cli.analysis.intervals import bootstrap, interval, wilson_interval
 from mha_cli.analysis.thresholds import Measure, ThresholdScore, find_thresholds, score_thresholds
 from mha_cli.arrays import Bools, Float64s, Floats, Int64s
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.data.class_weights import never_answered
-from mha_cli.data.intervals import bootstrap, interval, wilson_interval
-from mha_cli.data.scored_texts import LabelledTexts
-from mha_cli.data.targets import Labels
+from mha_cli.corpus.class_weights import never_answered
+from mha_cli.preparation.scored_texts import LabelledTexts
 from mha_cli.runtime.metrics import answers_among, calibration_error, class_counts, f1_scores, mean_loss_and_accuracy, shares
 from mha_cli.runtime.probabilities import Scorer
+from mha_cli.sources.targets import Labels
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.working_memory import refuse_confusion_matrix
 

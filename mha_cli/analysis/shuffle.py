@@ -13,10 +13,10 @@ import numpy as np
 
 from mha_cli.arrays import Float64s
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
-from mha_cli.checkpoint.runs import refuse_used, run_directory
-from mha_cli.data.corpus import EncodedTexts
-from mha_cli.data.preparation import PreparedData
-from mha_cli.data.scored_texts import LabelledTexts, labelled_texts, word_order_split
+from mha_cli.corpus.corpus import EncodedTexts
+from mha_cli.preparation.prepare import PreparedData
+from mha_cli.preparation.scored_texts import LabelledTexts, labelled_texts, word_order_split
+from mha_cli.runs import refuse_used, run_directory
 from mha_cli.runtime.metrics import answers_among, are_right
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.system.callbacks import SILENT, Callbacks

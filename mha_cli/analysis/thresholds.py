@@ -9,10 +9,10 @@ from typing import Literal
 
 import numpy as np
 
+from mha_cli.analysis.intervals import wilson_interval
 from mha_cli.arrays import Floats
-from mha_cli.data.intervals import wilson_interval
-from mha_cli.data.targets import Labels, are_several, has_class
 from mha_cli.runtime.metrics import answers_among
+from mha_cli.sources.targets import Labels, are_several, has_class
 
 Measure = Literal["precision", "recall"]
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from mha_cli.checkpoint.runs import CHECKPOINT, RUNS
 from mha_cli.errors import MhaError, reason_of, shown_path
+from mha_cli.runs import CHECKPOINT, RUNS
 
 WAY_OUT = "give a checkpoint that `mha train` wrote"
 MAX_FILE_BYTES = 8_000_000_000

@@ -5,7 +5,6 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from mha_cli.checkpoint.runs import checkpoint_in
 from mha_cli.cli import options, render
 from mha_cli.cli.completion import checkpoints_like
 from mha_cli.cli.console import print_json
@@ -14,6 +13,7 @@ from mha_cli.cli.inputs import load_checkpoint
 from mha_cli.cli.output import refuse_picture, save_picture
 from mha_cli.cli.progress import status
 from mha_cli.errors import MhaError
+from mha_cli.runs import checkpoint_in
 from mha_cli.system.processor import prepare_to_compute
 
 EXAMPLES = """mha compare runs/imdb runs/imdb-fast
@@ -34,8 +34,8 @@ def compare(
     Without --data, these are the test texts of the first model, if it is a run of your own.
     """
     prepare_to_compute()
-    from mha_cli.data.scored_texts import same_texts
     from mha_cli.plots.figures import comparison_figure
+    from mha_cli.preparation.scored_texts import same_texts
 
     paths = [checkpoint_in(path) for path in checkpoints]
     if len({path.absolute() for path in paths}) < max(2, len(paths)):

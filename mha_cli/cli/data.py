@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.console import Console
 from typer import Argument, Option
 
-from mha_cli.checkpoint.runs import CONFIG
 from mha_cli.cli import options
 from mha_cli.cli.console import print_json, print_line, print_table
 from mha_cli.cli.progress import status
@@ -19,13 +18,14 @@ from mha_cli.cli.render import figure_rows, layout_rows
 from mha_cli.config.loading import load_config
 from mha_cli.config.recipes import find_config, recipe_names
 from mha_cli.config.settings import Config
-from mha_cli.data.layout import Layout, find_layout
-from mha_cli.data.paths import matching_paths
 from mha_cli.errors import MhaError, printable
+from mha_cli.runs import CONFIG
+from mha_cli.sources.layout import Layout, find_layout
+from mha_cli.sources.paths import matching_paths
 
 if TYPE_CHECKING:
-    from mha_cli.data.profile import DataOverview, SplitOverview
-    from mha_cli.linear.label_issues import LabelIssueReport
+    from mha_cli.analysis.label_issues import LabelIssueReport
+    from mha_cli.describe.profile import DataOverview, SplitOverview
 
 EXAMPLES = """mha data reviews.csv
 mha data text --set data.train=reviews.csv --set data.test=more.csv \\
@@ -72,11 +72,11 @@ def data(
     config, layout = _config_of(files, reading, overrides or [])
     with status("reading") as callbacks:
         if label_issues is None:
-            from mha_cli.data.profile import look_over
+            from mha_cli.describe.profile import look_over
 
             found: Any = look_over(config, layout is not None, callbacks)
         else:
-            from mha_cli.linear.label_issues import find_label_issues
+            from mha_cli.analysis.label_issues import find_label_issues
 
             found = find_label_issues(config, label_issues, layout is not None, callbacks)
     if as_json:

@@ -8,12 +8,12 @@ from typing import Annotated
 
 from typer import Option
 
-from mha_cli.checkpoint.runs import is_own
 from mha_cli.cli.options import EncodingOption, NoQuotingOption, column_option, goes_with
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config, DataSettings, FilesData, SampleData
-from mha_cli.data.sources import DataSection
 from mha_cli.errors import MhaError, printable, shown_path
+from mha_cli.runs import is_own
+from mha_cli.sources.opening import DataSection
 
 
 @dataclass(frozen=True)

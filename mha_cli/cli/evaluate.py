@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from typer import Option
 
-from mha_cli.checkpoint.runs import checkpoint_in, is_own
 from mha_cli.cli import options, render
 from mha_cli.cli.console import print_json
 from mha_cli.cli.data_option import DataOptions
@@ -17,6 +16,7 @@ from mha_cli.cli.inputs import load_checkpoint
 from mha_cli.cli.output import ended_in_order, refuse_output
 from mha_cli.cli.progress import status
 from mha_cli.errors import MhaError, printable
+from mha_cli.runs import checkpoint_in, is_own
 from mha_cli.system.processor import prepare_to_compute
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def evaluate(
     from mha_cli.analysis.evaluation import Evaluation
     from mha_cli.analysis.evaluation import evaluate as score
     from mha_cli.checkpoint.file import write_checkpoint
-    from mha_cli.data.scored_texts import labelled_texts, learnt_texts
+    from mha_cli.preparation.scored_texts import labelled_texts, learnt_texts
 
     model, path = load_checkpoint(checkpoint)
     if output is not None:

@@ -38,8 +38,8 @@ def export(
     Its answers are compared with the checkpoint's before it appears. With --data, both accuracies are printed.
     """
     given.refuse_without_data()
-    from mha_cli.data.scored_texts import labelled_texts
     from mha_cli.export.formats import export_checkpoint, known_format
+    from mha_cli.preparation.scored_texts import labelled_texts
 
     refuse_output("--output", output, new=True)
     known_format(format_name)

@@ -6,7 +6,6 @@ from typing import Annotated
 
 from typer import Option
 
-from mha_cli.checkpoint.runs import is_own
 from mha_cli.cli import options
 from mha_cli.cli.console import print_json
 from mha_cli.cli.data_option import DataOptions
@@ -14,6 +13,7 @@ from mha_cli.cli.inputs import load_checkpoint
 from mha_cli.cli.output import refuse_output, refuse_picture, save_picture
 from mha_cli.cli.progress import training_progress
 from mha_cli.errors import MhaError, plural
+from mha_cli.runs import is_own
 
 EXAMPLES = """mha heads runs/imdb --plot heads.png
 mha heads runs/sample --prune 2 --output runs/sample/pruned.keras --retrain 1"""
@@ -41,8 +41,8 @@ def heads(
     if prune is None:
         options.goes_with("--prune", retrain=retrain)
     from mha_cli.cli import render_inspection
-    from mha_cli.data.scored_texts import labelled_texts
     from mha_cli.plots.figures import heads_figure
+    from mha_cli.preparation.scored_texts import labelled_texts
 
     refuse_output("--output", output, new=True)
     refuse_picture(plot)

@@ -14,7 +14,7 @@ from mha_cli.cli.output import refuse_output
 from mha_cli.cli.progress import status
 from mha_cli.cli.render import figure_rows, layout_rows
 from mha_cli.config.recipes import find_config, name_of_data
-from mha_cli.data.new_config import new_config, test_part, test_share
+from mha_cli.describe.new_config import new_config, test_part, test_share
 from mha_cli.errors import MhaError, listed, shown_path
 from mha_cli.system.whole_files import atomic_write
 
@@ -38,7 +38,7 @@ def init(
     as_json: options.JsonOption = False,
 ) -> None:
     """Describe labelled texts, and write a config to train on them."""
-    from mha_cli.data.profile import profile_data
+    from mha_cli.describe.profile import profile_data
 
     path = output or Path(f"{name_of_data(files[0]) or 'data'}.yaml")
     if os.path.lexists(path) and not force:

@@ -29,7 +29,7 @@ MAX_CHARACTERS = 4_000_000  # of a text in several lines, more than a long novel
 def load_checkpoint(given: Path | None) -> tuple[Checkpoint, Path]:
     """The checkpoint to use and its file; stderr says which one, unless it was named."""
     from mha_cli.checkpoint.file import read_checkpoint
-    from mha_cli.checkpoint.runs import choose_checkpoint
+    from mha_cli.runs import choose_checkpoint
 
     path, reason = choose_checkpoint(given)
     checkpoint = read_checkpoint(path)
@@ -63,7 +63,7 @@ def decodable(text: str) -> str:
 
 def look_at_names(texts: Sequence[str]) -> None:
     """Refuse a text that names a model; say on stderr where one names something else that was likely meant to be read."""
-    from mha_cli.checkpoint.runs import checkpoint_in
+    from mha_cli.runs import checkpoint_in
 
     for text in texts:
         if text and (file := checkpoint_in(Path(text))).suffix == ".keras" and os.path.isfile(file):

@@ -9,20 +9,20 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mha_cli.checkpoint.runs import is_own
 from mha_cli.cli.inputs import load_checkpoint, standard_input
 from mha_cli.cli.options import LabelledFileOptions
 from mha_cli.cli.output import answer_form, opened_output, refuse_output
 from mha_cli.cli.progress import status
 from mha_cli.cli.terminal import counter
 from mha_cli.config.settings import FilesData
-from mha_cli.data.sources import open_source
 from mha_cli.errors import MhaError, plural, printable, shown_path
 from mha_cli.records.objects import plain_json, without_surrogates
 from mha_cli.records.reader import shown_warnings
 from mha_cli.records.readers import Format
 from mha_cli.records.record import ALL, Record, is_number
+from mha_cli.runs import is_own
 from mha_cli.runtime.inputs import read_inputs
+from mha_cli.sources.opening import open_source
 from mha_cli.system.processor import prepare_to_compute
 
 if TYPE_CHECKING:

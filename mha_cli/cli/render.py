@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from mha_cli.analysis.comparison import Comparison
     from mha_cli.analysis.evaluation import Evaluation, LabelEvaluation, Range
     from mha_cli.analysis.shuffle import ShuffleResult
-    from mha_cli.data.layout import Layout
-    from mha_cli.data.profile import TextFigures
+    from mha_cli.describe.profile import TextFigures
     from mha_cli.export.formats import Export
+    from mha_cli.sources.layout import Layout
     from mha_cli.training.run_files import TrainingSummary
     from mha_cli.tuning.search import TuningSummary
 

@@ -5,16 +5,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-from mha_cli.checkpoint.runs import CHECKPOINT, read_history, run_name
 from mha_cli.cli import options
 from mha_cli.cli.console import print_line
 from mha_cli.cli.data_option import DataOptions
-from mha_cli.cli.doctor import diagnose, installation, machine
+from mha_cli.cli.doctor import installation, machine
 from mha_cli.cli.inputs import load_checkpoint
 from mha_cli.cli.output import ended_in_order, refuse_output
 from mha_cli.cli.progress import status
 from mha_cli.config.settings import Config
 from mha_cli.errors import MhaError, need, shown_path
+from mha_cli.runs import CHECKPOINT, read_history, run_name
 from mha_cli.system.working_memory import refuse_confusion_matrix
 
 EXAMPLES = """mha report runs/imdb
@@ -36,7 +36,7 @@ def report(
 
     The page is one file and loads nothing.
     """
-    from mha_cli.data.scored_texts import labelled_texts, word_order_split
+    from mha_cli.preparation.scored_texts import labelled_texts, word_order_split
 
     model, path = load_checkpoint(checkpoint)
     history = read_history(path)
@@ -53,6 +53,7 @@ def report(
         word_order = labelled_texts(model, section, twins, callbacks) if twins else labelled
         callbacks.log("starting TensorFlow")
         from mha_cli.report.contents import report as report_on
+        from mha_cli.report.diagnosis import diagnose
         from mha_cli.report.page import write_page
 
         found = report_on(run_name(path), model, section, labelled, word_order, history, callbacks)

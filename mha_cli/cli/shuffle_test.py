@@ -5,7 +5,6 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from mha_cli.checkpoint.runs import checkpoint_in, new_run_directory, refuse_used, run_name
 from mha_cli.cli import options, render
 from mha_cli.cli.completion import checkpoints_like, recipes_like
 from mha_cli.cli.console import print_json
@@ -14,6 +13,7 @@ from mha_cli.cli.inputs import given_config, load_checkpoint
 from mha_cli.cli.output import refuse_picture, save_picture
 from mha_cli.cli.progress import status, training_progress
 from mha_cli.errors import MhaError
+from mha_cli.runs import checkpoint_in, new_run_directory, refuse_used, run_name
 from mha_cli.system.cluster import refuse_several_workers
 from mha_cli.system.processor import prepare_to_compute
 
@@ -44,9 +44,9 @@ def shuffle_test(
     """
     if config is None:
         prepare_to_compute()
-    from mha_cli.data.preparation import prepare
-    from mha_cli.data.scored_texts import labelled_texts, refuse_unreadable, word_order_split
     from mha_cli.plots.figures import shuffle_figure
+    from mha_cli.preparation.prepare import prepare
+    from mha_cli.preparation.scored_texts import labelled_texts, refuse_unreadable, word_order_split
 
     paths = [checkpoint_in(path) for path in checkpoints or []]
     options.exclusive("shuffle-test", checkpoints=paths, config=config)

@@ -7,7 +7,6 @@ from typing import Annotated
 
 from typer import Option
 
-from mha_cli.checkpoint.runs import CONFIG, RUNS, RunDirectory, has_state, new_run_directory, run_directory
 from mha_cli.cli import options, render
 from mha_cli.cli.console import print_json
 from mha_cli.cli.inputs import given_config
@@ -15,6 +14,7 @@ from mha_cli.cli.progress import training_progress
 from mha_cli.cli.stopping import stop_request
 from mha_cli.config.settings import Config
 from mha_cli.errors import MhaError
+from mha_cli.runs import CONFIG, RUNS, RunDirectory, has_state, new_run_directory, run_directory
 from mha_cli.system.callbacks import SILENT
 from mha_cli.system.cluster import task_of
 from mha_cli.system.memory import settings_for_less_memory
@@ -38,7 +38,7 @@ def train(
         raise MhaError("--resume needs --output", "name the run directory to go on with")
     options.exclusive("mha train", config=config, **{"from": base})
     if base:
-        from mha_cli.data.training_on import config_to_train_on  # NumPy: keep `mha --help` fast
+        from mha_cli.preparation.training_on import config_to_train_on  # NumPy: keep `mha --help` fast
 
         settings, name = config_to_train_on(base, overrides or []), base.resolve().name
         first, _, number = name.rpartition("-")
@@ -52,7 +52,7 @@ def train(
         raise MhaError("training on several workers needs --output", "name the run directory, which the chief writes")
     folder = output or new_run_directory(name)
 
-    from mha_cli.data.preparation import prepare
+    from mha_cli.preparation.prepare import prepare
 
     def after_a_stop() -> str | None:
         if not task.is_chief:

@@ -6,7 +6,6 @@ from typing import Annotated
 
 from typer import Option
 
-from mha_cli.checkpoint.runs import METRICS, RUNS
 from mha_cli.cli import options, render
 from mha_cli.cli.console import print_json
 from mha_cli.cli.inputs import given_config
@@ -15,6 +14,7 @@ from mha_cli.cli.progress import training_progress
 from mha_cli.cli.stopping import stop_request
 from mha_cli.cli.train import scoring_command
 from mha_cli.errors import MhaError
+from mha_cli.runs import METRICS, RUNS
 from mha_cli.system.cluster import refuse_several_workers
 from mha_cli.system.memory import settings_for_less_memory
 from mha_cli.tuning.space import default_search, space_of, trial_config
@@ -57,8 +57,8 @@ def tune(
     tried = trial_config(settings)
     space_of(search or [], tried)  # refused before the texts are read
 
-    from mha_cli.data.preparation import prepare
     from mha_cli.plots.figures import search_figure
+    from mha_cli.preparation.prepare import prepare
 
     def after_a_stop() -> str | None:
         return f"; {folder} keeps what was tried; the same command goes on" if (folder / STUDY).is_file() else None

@@ -12,12 +12,12 @@ from mha_cli.arrays import Int32s
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.parameters import encoder_length, input_names
 from mha_cli.config.settings import SampleData
-from mha_cli.data.batches import padded, scoring_batches
-from mha_cli.data.sample import SampleTexts
-from mha_cli.data.scored_texts import LabelledTexts
+from mha_cli.corpus.batches import padded, scoring_batches
+from mha_cli.preparation.scored_texts import LabelledTexts
 from mha_cli.runtime.classifier import forward_of
 from mha_cli.runtime.metrics import answers_among, equal
 from mha_cli.runtime.probabilities import probabilities_of
+from mha_cli.sources.sample import SampleTexts
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.text.encoding import EncodedText
 from mha_cli.text.vocabulary import SPECIAL_TOKENS

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoint
-from mha_cli.data.scored_texts import LabelledTexts
 from mha_cli.errors import EXIT_FAILURE, MhaError, need, plural
 from mha_cli.export import onnx_file, tensorflow_files
 from mha_cli.export.check import Accuracy, Inputs, accuracies, check_texts, differences
+from mha_cli.preparation.scored_texts import LabelledTexts
 from mha_cli.runtime.classifier import forward_of
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.whole_files import atomic_place

@@ -17,13 +17,13 @@ import tensorflow as tf
 from mha_cli.arrays import Floats
 from mha_cli.config.parameters import SMALLEST_NORM
 from mha_cli.config.settings import LinearConfig
-from mha_cli.data.batches import training_batches
-from mha_cli.data.corpus import EncodedTexts
-from mha_cli.data.targets import are_several
+from mha_cli.corpus.batches import training_batches
+from mha_cli.corpus.corpus import EncodedTexts
 from mha_cli.layers.ngram_linear import position_weights
 from mha_cli.layers.ngrams import ids_of
 from mha_cli.linear.features import Ngrams
 from mha_cli.linear.stacking import Stack
+from mha_cli.sources.targets import are_several
 from mha_cli.system.callbacks import SILENT, Callbacks, counted_down
 
 EPOCHS = 4

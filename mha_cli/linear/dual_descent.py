@@ -14,8 +14,8 @@ import numpy as np
 
 from mha_cli.arrays import Floats
 from mha_cli.config.parameters import num_outputs
-from mha_cli.data.targets import Labels, are_several
 from mha_cli.linear.stored_features import StoredFeatures
+from mha_cli.sources.targets import Labels, are_several
 from mha_cli.system.callbacks import Callbacks, counted_down
 
 PASSES = 3  # over the texts; twice as many over few texts, unless they add to an earlier model

@@ -11,9 +11,8 @@ import numpy as np
 from mha_cli.arrays import Floats
 from mha_cli.config.parameters import context_words
 from mha_cli.config.settings import Config
-from mha_cli.data.class_weights import loss_weights
-from mha_cli.data.corpus import EncodedTexts
-from mha_cli.data.preparation import PreparedData
+from mha_cli.corpus.class_weights import loss_weights
+from mha_cli.corpus.corpus import EncodedTexts
 from mha_cli.linear.composition import LinearModel, linear_of
 from mha_cli.linear.context_weights import learn_context_weights, weighted_logits
 from mha_cli.linear.features import Ngrams, embeddings_of_words, most_in_memory, ngrams_of, text_features
@@ -24,6 +23,7 @@ from mha_cli.linear.stacking import fit_stack
 from mha_cli.linear.stored_features import StoredFeatures, store_features
 from mha_cli.model.classifier import build_linear
 from mha_cli.model.outputs import compile_forward, predict_outputs
+from mha_cli.preparation.prepare import PreparedData
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import MemoryEstimate

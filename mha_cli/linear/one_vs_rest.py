@@ -27,10 +27,10 @@ from sklearn.svm import LinearSVC
 
 from mha_cli.arrays import Bools, Float64s, Floats, Int64s
 from mha_cli.config.parameters import num_outputs
-from mha_cli.data.targets import Labels, are_several, class_sizes, has_class, one_hot
 from mha_cli.linear.dual_descent import dual_descent
 from mha_cli.linear.features import NgramEmbeddings
 from mha_cli.linear.stored_features import StoredFeatures, stored
+from mha_cli.sources.targets import Labels, are_several, class_sizes, has_class, one_hot
 from mha_cli.system.callbacks import SILENT, Callbacks, counted_down
 
 TOLERANCE = 1e-2  # tolerance of the solver; a smaller one changes only digits that do not generalize

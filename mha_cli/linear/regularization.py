@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from mha_cli.data.targets import are_several, rarest_classes
 from mha_cli.linear.one_vs_rest import Examples, Regularization, fit_one_vs_rest
 from mha_cli.linear.stacking import fit_scale
+from mha_cli.sources.targets import are_several, rarest_classes
 from mha_cli.system.callbacks import SILENT, Callbacks
 
 CHOICE_FOLDS = 3  # folds of the texts; two are fitted on, and one is held out

@@ -18,8 +18,8 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, log_expit, log_softmax, softmax
 
 from mha_cli.arrays import Array, Float64s, Floats
-from mha_cli.data.targets import Labels, are_several
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
+from mha_cli.sources.targets import Labels, are_several
 
 USUAL_WEIGHTS = (0.2, 0.85)  # mean weights of encoder and linear model over many data sets, the prior for few texts (`docs/experiments.md`)
 SPREADS = (0.13, 0.15)  # standard deviations, over kinds of data, of both weights around these

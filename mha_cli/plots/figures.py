@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mha_cli.analysis.intervals import wilson_interval
 from mha_cli.arrays import Array
-from mha_cli.data.intervals import wilson_interval
 from mha_cli.errors import plural, printable
 from mha_cli.runtime.inspection import UNKNOWN_LEGEND, AttentionView, entropy_line, marked, mean_entropy, near_uniform
 

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
-from mha_cli.checkpoint.runs import choose_checkpoint, run_directory
 from mha_cli.config.loading import config_from_dict, section_of
 from mha_cli.config.recipes import find_config
 from mha_cli.config.settings import DataSettings
 from mha_cli.config.yaml_file import read_yaml
-from mha_cli.data.in_memory import MemoryTexts, texts_in
-from mha_cli.data.training_on import with_open_settings
 from mha_cli.errors import MhaError, printable
+from mha_cli.preparation.training_on import with_open_settings
 from mha_cli.records.record import Record
+from mha_cli.runs import choose_checkpoint, run_directory
 from mha_cli.runtime.classifier import Classifier
+from mha_cli.sources.in_memory import MemoryTexts, texts_in
 from mha_cli.system.callbacks import SILENT, Callbacks
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def train(
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()) if output is None else output)
         run = stack.enter_context(run_directory(folder, resolved))
-        from mha_cli.data.preparation import prepare
+        from mha_cli.preparation.prepare import prepare
 
         callbacks = SILENT if log is None else Callbacks(note=log, on_epoch=lambda record: log(str(record)))
         data = prepare(resolved, callbacks, given, base.checkpoint if base else None)
@@ -88,8 +88,8 @@ def train(
 
 def evaluate(model: Classifier, texts: Sequence[str], labels: Sequence[object]) -> Evaluation | LabelEvaluation:
     """Score a classifier on texts and the names of their classes, N each, or lists of these, as `mha evaluate` does."""
-    from mha_cli.data.corpus import encode_labelled, of_known_classes
-    from mha_cli.data.scored_texts import LabelledTexts
+    from mha_cli.corpus.corpus import encode_labelled, of_known_classes
+    from mha_cli.preparation.scored_texts import LabelledTexts
 
     given = MemoryTexts(texts, labels, merge=model.checkpoint.config.data.merge_labels)
     texts_of_classes = of_known_classes(given.read(), model.classes, model.checkpoint.config.is_multi_label)

@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from mha_cli.arrays import Array, Floats
 from mha_cli.config.loading import section_of
-from mha_cli.data.in_memory import texts_in
-from mha_cli.data.labels import class_name, is_missing
 from mha_cli.errors import MhaError, printable
 from mha_cli.python.api import train
+from mha_cli.sources.in_memory import texts_in
+from mha_cli.sources.labels import class_name, is_missing
 
 
 class MHAClassifier(ClassifierMixin, BaseEstimator):

@@ -12,12 +12,12 @@ from mha_cli.analysis.inside.head_scores import HeadReport, score_heads
 from mha_cli.analysis.shuffle import ShuffleResult, compare
 from mha_cli.arrays import Float64s
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.data.labelled_text import LabelledText
-from mha_cli.data.scored_texts import LabelledTexts, located_texts
-from mha_cli.data.sources import DataSection
 from mha_cli.errors import MhaError
+from mha_cli.preparation.scored_texts import LabelledTexts, located_texts
 from mha_cli.runtime.inspection import explain
 from mha_cli.runtime.metrics import answers_among, confidence_bins
+from mha_cli.sources.labelled_text import LabelledText
+from mha_cli.sources.opening import DataSection
 from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord
 
 MOST_MISTAKES = 10  # wrong answers that are shown

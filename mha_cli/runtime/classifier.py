@@ -11,10 +11,10 @@ from mha_cli.arrays import Floats, Int32s
 from mha_cli.checkpoint.file import Checkpoint, write_checkpoint
 from mha_cli.config.parameters import input_names
 from mha_cli.config.settings import LABEL_SEPARATOR
-from mha_cli.data.in_memory import texts_in
 from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.forward import class_probabilities
 from mha_cli.runtime.probabilities import probabilities_of
+from mha_cli.sources.in_memory import texts_in
 from mha_cli.text.encoding import EncodedText
 
 

@@ -6,13 +6,13 @@ import select
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 
-from mha_cli.data.paths import matching_paths
 from mha_cli.errors import MhaError, printable, reason_of, shown_path
 from mha_cli.records.line_formats import NAME_FORMAT, fields_of_plain_line, refuse_fields_of_plain_lines
 from mha_cli.records.lines import CHUNK_BYTES
 from mha_cli.records.reader import USUAL, Dialect, Reading, StreamWarnings
 from mha_cli.records.readers import EXTENSIONS, Format, extension_of, read_records
 from mha_cli.records.record import TEXT_COLUMN, Columns, Record
+from mha_cli.sources.paths import matching_paths
 
 STANDARD_INPUT = "-"
 PIPE_BYTES = 1 << 20  # what a producer may write ahead into a pipe while a batch is computed: so a fast one fills the next batch

@@ -6,7 +6,7 @@ Axes: N texts, C classes.
 import numpy as np
 
 from mha_cli.arrays import Bools, Float64s, Floats, Int32s, Int64s
-from mha_cli.data.targets import Labels, are_several, class_sizes
+from mha_cli.sources.targets import Labels, are_several, class_sizes
 
 CALIBRATION_BINS = 15
 

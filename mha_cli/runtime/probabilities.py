@@ -15,7 +15,7 @@ import numpy as np
 
 from mha_cli.arrays import Array, Floats, Int64s
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.data.batches import Rows, padded, scoring_batches
+from mha_cli.corpus.batches import Rows, padded, scoring_batches
 from mha_cli.errors import MhaError
 from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.forward import class_probabilities
@@ -23,7 +23,7 @@ from mha_cli.system.processor import available_cores
 from mha_cli.system.working_memory import MOST_BYTES
 
 if TYPE_CHECKING:
-    from mha_cli.data.corpus import EncodedTexts
+    from mha_cli.corpus.corpus import EncodedTexts
     from mha_cli.text.encoding import EncodedText
 
 BATCH_TOKENS, BATCH_NUMBERS = 8_192, 1 << 18

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from mha_cli.arrays import Floats
 from mha_cli.config.settings import Config
-from mha_cli.data.preparation import PreparedData
 from mha_cli.linear.composition import LinearModel
 from mha_cli.linear.fit import cross_fit_linear_model, fit_linear_model, refit_linear_model
+from mha_cli.preparation.prepare import PreparedData
 from mha_cli.system.callbacks import Callbacks
 from mha_cli.training.distillation import answers_of_linear_model, answers_of_run, with_answers
 from mha_cli.training.distribution import Arrays, Distribution

@@ -7,7 +7,7 @@ from time import monotonic
 import numpy as np
 
 from mha_cli.arrays import Floats
-from mha_cli.data.batches import Rows
+from mha_cli.corpus.batches import Rows
 from mha_cli.errors import plural
 from mha_cli.system.callbacks import Callbacks
 

@@ -16,17 +16,17 @@ import numpy as np
 
 from mha_cli.arrays import Array, Floats
 from mha_cli.config.settings import Config
-from mha_cli.data.batches import Rows
-from mha_cli.data.class_weights import loss_weights
-from mha_cli.data.corpus import join_texts
-from mha_cli.data.preparation import PreparedData
-from mha_cli.data.targets import are_several, one_hot
+from mha_cli.corpus.batches import Rows
+from mha_cli.corpus.class_weights import loss_weights
+from mha_cli.corpus.corpus import join_texts
 from mha_cli.errors import plural
 from mha_cli.linear.composition import LinearModel
 from mha_cli.linear.fit import linear_logits
 from mha_cli.linear.stacking import answers_alone
+from mha_cli.preparation.prepare import PreparedData
 from mha_cli.runtime.metrics import answers_among
 from mha_cli.runtime.probabilities import Scorer
+from mha_cli.sources.targets import are_several, one_hot
 from mha_cli.system.callbacks import Callbacks
 from mha_cli.training.computed_once import computed_once
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from mha_cli.arrays import Floats
-from mha_cli.data.targets import Labels
+from mha_cli.sources.targets import Labels
 
 Average = Literal["macro", "micro"]
 

@@ -18,15 +18,15 @@ import numpy as np
 from mha_cli.arrays import Array, Bools, Floats, Int32s
 from mha_cli.config.parameters import encoder_shape
 from mha_cli.config.settings import Config
-from mha_cli.data.batches import Rows
-from mha_cli.data.class_weights import loss_weights
-from mha_cli.data.corpus import EncodedTexts, join_texts
-from mha_cli.data.preparation import PreparedData
-from mha_cli.data.targets import are_several
+from mha_cli.corpus.batches import Rows
+from mha_cli.corpus.class_weights import loss_weights
+from mha_cli.corpus.corpus import EncodedTexts, join_texts
 from mha_cli.linear.stacking import probabilities_of
 from mha_cli.model.classifier import build_classifier, start_from
 from mha_cli.model.outputs import compile_forward, predict_outputs
+from mha_cli.preparation.prepare import PreparedData
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
+from mha_cli.sources.targets import are_several
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import MemoryEstimate

@@ -5,11 +5,11 @@ import numpy as np
 from mha_cli.checkpoint.archive import MAX_FILE_BYTES
 from mha_cli.config.parameters import num_outputs, num_parameters
 from mha_cli.config.settings import Config
-from mha_cli.data.batches import training_batches
-from mha_cli.data.preparation import PreparedData
+from mha_cli.corpus.batches import training_batches
 from mha_cli.errors import MhaError
 from mha_cli.linear.features import most_in_memory, num_features
 from mha_cli.linear.stacking import MOST_TEXTS
+from mha_cli.preparation.prepare import PreparedData
 from mha_cli.system.memory import available_memory
 from mha_cli.system.working_memory import MemoryEstimate
 

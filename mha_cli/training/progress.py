@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from mha_cli.arrays import Array, Int32s
-from mha_cli.data.batches import Rows
+from mha_cli.corpus.batches import Rows
 from mha_cli.errors import EXIT_FAILURE, MhaError, reason_of, shown_path
 from mha_cli.system.callbacks import EpochRecord, StepProgress
 from mha_cli.system.whole_files import atomic_write

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterator
 
-from mha_cli.checkpoint.runs import ANSWERS, FEATURES, RunDirectory
 from mha_cli.config.settings import Config
-from mha_cli.data.preparation import PreparedData, prepare
+from mha_cli.preparation.prepare import PreparedData, prepare
+from mha_cli.runs import ANSWERS, FEATURES, RunDirectory
 from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord, StepProgress
 from mha_cli.training.before_encoder import fit_before_encoder
 from mha_cli.training.distribution import distributed

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from mha_cli.checkpoint.file import Checkpoint, read_metrics, write_checkpoint
-from mha_cli.checkpoint.runs import CHECKPOINT, HISTORY, METRICS, STATE, RunDirectory, keep_config, refuse_other_texts
 from mha_cli.config.parameters import num_parameters
 from mha_cli.config.settings import Config
-from mha_cli.data.preparation import PreparedData
+from mha_cli.preparation.prepare import PreparedData
 from mha_cli.records.objects import plain_json
+from mha_cli.runs import CHECKPOINT, HISTORY, METRICS, STATE, RunDirectory, keep_config, refuse_other_texts
 from mha_cli.system.callbacks import Callbacks, EpochRecord, StepProgress
 from mha_cli.system.whole_files import atomic_write
 from mha_cli.training.distribution import Distribution, digest_of

@@ -7,9 +7,9 @@ import numpy as np
 
 from mha_cli.config.parameters import encoder_shape, parameter_table
 from mha_cli.config.settings import Config
-from mha_cli.data.preparation import PreparedData
 from mha_cli.model.classifier import build_classifier
 from mha_cli.model.outputs import compile_forward
+from mha_cli.preparation.prepare import PreparedData
 from mha_cli.system.callbacks import Callbacks
 from mha_cli.training.precision import choose_precision, computing_in
 

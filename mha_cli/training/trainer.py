@@ -10,13 +10,13 @@ import tensorflow as tf
 from mha_cli.arrays import Array, Floats, Int32s
 from mha_cli.config.parameters import encoder_shape
 from mha_cli.config.settings import Config
-from mha_cli.data.batches import Rows
-from mha_cli.data.class_weights import loss_weights
-from mha_cli.data.corpus import EncodedTexts
-from mha_cli.data.preparation import PreparedData
+from mha_cli.corpus.batches import Rows
+from mha_cli.corpus.class_weights import loss_weights
+from mha_cli.corpus.corpus import EncodedTexts
 from mha_cli.linear.composition import encoder_of
 from mha_cli.model.classifier import build_classifier, freeze_below, start_from, start_words_from, up_to_logits
 from mha_cli.model.outputs import are_right, compile_forward, contrastive_loss, cross_entropy, predict_outputs
+from mha_cli.preparation.prepare import PreparedData
 from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import MemoryEstimate
 from mha_cli.training.argmax_positions import argmax_suffices, training_output

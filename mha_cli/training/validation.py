@@ -11,14 +11,14 @@ import numpy as np
 from mha_cli.arrays import Floats
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.settings import Config
-from mha_cli.data.class_weights import loss_weights, never_answered
-from mha_cli.data.preparation import PreparedData
-from mha_cli.data.targets import are_several
+from mha_cli.corpus.class_weights import loss_weights, never_answered
 from mha_cli.linear.composition import LinearModel, compose
 from mha_cli.linear.fit import linear_logits
 from mha_cli.linear.stacking import Stack, answers_alone, fit_stack, probabilities_of
 from mha_cli.model.classifier import build_classifier, keras_config
+from mha_cli.preparation.prepare import PreparedData
 from mha_cli.runtime.metrics import are_right, calibration_error, mean_loss_and_accuracy
+from mha_cli.sources.targets import are_several
 from mha_cli.system.callbacks import EpochRecord
 from mha_cli.training.f1_thresholds import f1_thresholds
 from mha_cli.training.learner import Learner

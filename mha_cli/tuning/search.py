@@ -12,13 +12,13 @@ import optuna
 from optuna.trial import TrialState
 
 import mha_cli.training  # noqa: F401 - before all that imports TensorFlow: it starts it quietly
-from mha_cli.checkpoint.runs import ANSWERS, METRICS
 from mha_cli.config.loading import config_to_yaml
 from mha_cli.config.settings import Config, LinearConfig
-from mha_cli.data.preparation import PreparedData, prepare
-from mha_cli.data.sources import with_columns
 from mha_cli.errors import MhaError, shown_path
 from mha_cli.linear.composition import LinearModel
+from mha_cli.preparation.prepare import PreparedData, prepare
+from mha_cli.runs import ANSWERS, METRICS
+from mha_cli.sources.opening import with_columns
 from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord
 from mha_cli.system.tensorflow_setup import graphs_let_go
 from mha_cli.system.whole_files import atomic_replace

@@ -11,10 +11,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, FiniteFloat, PrivateAttr, field_validator
 
-from mha_cli.checkpoint.runs import METRICS, STATE, RunDirectory, held_directory, refuse_other_settings, refuse_used
 from mha_cli.config.loading import config_to_dict
 from mha_cli.config.settings import Config
 from mha_cli.errors import MhaError, plural, shown_path
+from mha_cli.runs import METRICS, STATE, RunDirectory, held_directory, refuse_other_settings, refuse_used
 from mha_cli.system.whole_files import atomic_write
 
 STUDY = "study.json"

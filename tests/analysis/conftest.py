@@ -7,7 +7,7 @@ import pytest
 
 from mha_cli.analysis.shuffle import ShuffleResult
 from mha_cli.config.settings import Config
-from mha_cli.data.preparation import PreparedData
+from mha_cli.preparation.prepare import PreparedData
 
 
 @pytest.fixture(scope="session")

@@ -20,8 +20,8 @@ from mha_cli.analysis.evaluation import evaluate
 from mha_cli.arrays import Int32s
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.settings import FilesData
-from mha_cli.data.scored_texts import same_texts
 from mha_cli.errors import MhaError
+from mha_cli.preparation.scored_texts import same_texts
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.system.callbacks import Callbacks
 from mha_cli.text.vocabulary import Vocabulary

@@ -8,7 +8,7 @@ from sklearn import metrics
 
 from mha_cli.analysis.evaluation import accuracy_by, area_under_roc, class_scores, evaluate, most_frequent_confusions, top_3_accuracy
 from mha_cli.arrays import Floats, Int32s
-from mha_cli.data.scored_texts import LabelledTexts
+from mha_cli.preparation.scored_texts import LabelledTexts
 from mha_cli.runtime.metrics import calibration_error
 from mha_cli.system.callbacks import Callbacks
 from tests.checkpoints import small_checkpoint

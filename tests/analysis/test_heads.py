@@ -14,12 +14,12 @@ from mha_cli.analysis.inside.pruning import least_important, retrain, without_he
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoint
 from mha_cli.config.loading import load_config
 from mha_cli.config.settings import SampleData
-from mha_cli.data.corpus import EncodedTexts
-from mha_cli.data.preparation import prepare
-from mha_cli.data.scored_texts import labelled_texts
+from mha_cli.corpus.corpus import EncodedTexts
 from mha_cli.linear.composition import decompose
 from mha_cli.linear.fit import fit_linear_model
 from mha_cli.model.classifier import start_from, to_model
+from mha_cli.preparation.prepare import prepare
+from mha_cli.preparation.scored_texts import labelled_texts
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.forward import class_probabilities
 from mha_cli.runtime.inspection import view_attention

@@ -13,7 +13,7 @@ from mha_cli.plots.figures import attention_figure
 from mha_cli.runtime.inspection import view_attention
 from tests.checkpoints import small_checkpoint, with_text
 from tests.cli.command import Mha, has_control_characters, run_mha
-from tests.cli.pages import HOSTILE, data_of
+from tests.pages.pages import HOSTILE, data_of
 
 TEXT = "The film was not DREADFUL, it’s superb"
 WORDS = ["The", "film", "was", "not", "DREADFUL", ",", "it’s", "superb"]

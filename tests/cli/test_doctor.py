@@ -6,8 +6,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import mha_cli
-from mha_cli.checkpoint.runs import PACKAGED
-from mha_cli.cli.doctor import diagnose, machine
+from mha_cli.cli.doctor import machine
+from mha_cli.report.diagnosis import diagnose
+from mha_cli.runs import PACKAGED
 from tests.checkpoints import rewrite, small_checkpoint, small_checkpoint_file
 from tests.cli.command import Mha, tree
 

@@ -8,7 +8,7 @@ import pytest
 import mha_cli
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.config.settings import SampleData
-from mha_cli.data.sample import SampleTexts
+from mha_cli.sources.sample import SampleTexts
 from tests.checkpoints import small_checkpoint, small_checkpoint_file, write_run
 from tests.cli.command import Mha, Run, has_control_characters, run_mha, tree
 

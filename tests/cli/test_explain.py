@@ -13,8 +13,8 @@ from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.runtime.inspection import explain as explain_text
 from tests.checkpoints import small_checkpoint_file
 from tests.cli.command import TIMEOUT, Mha, Result, fork, has_control_characters, run_on_terminal
-from tests.cli.pages import data_of
 from tests.cli.test_attention import TEXT, WORDS, even_heads
+from tests.pages.pages import data_of
 
 
 @pytest.fixture

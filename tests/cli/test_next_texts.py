@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import mha_cli
-from mha_cli.checkpoint.runs import CONFIG
 from mha_cli.config.settings import FilesData
-from mha_cli.data.files import FileTexts
+from mha_cli.runs import CONFIG
+from mha_cli.sources.files import FileTexts
 from tests.checkpoints import WORDS, small_checkpoint, write_run
 from tests.cli.command import Mha, refusal
 from tests.tables import write_table

@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.browser import open_page
 from tests.checkpoints import WORDS, small_checkpoint, write_run
 from tests.cli.command import Mha, refusal, tree
-from tests.cli.pages import HOSTILE
+from tests.pages.pages import HOSTILE
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

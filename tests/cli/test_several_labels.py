@@ -13,11 +13,11 @@ from sklearn import metrics
 
 import mha_cli
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
-from mha_cli.checkpoint.runs import PACKAGED
 from mha_cli.config.loading import config_to_dict
 from mha_cli.config.settings import FilesData, MemoryData
-from mha_cli.data.files import FileTexts
-from mha_cli.data.training_on import config_to_train_on
+from mha_cli.preparation.training_on import config_to_train_on
+from mha_cli.runs import PACKAGED
+from mha_cli.sources.files import FileTexts
 from tests.checkpoints import write_run
 from tests.cli.command import TRACED_SOON, Mha, Result, Run, refusal, run_here, set_all
 from tests.tables import write_table

@@ -11,9 +11,9 @@ import mha_cli
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.config.loading import load_config
 from mha_cli.config.settings import FilesData
-from mha_cli.data.preparation import prepare
-from mha_cli.data.training_on import config_to_train_on
 from mha_cli.errors import MhaError
+from mha_cli.preparation.prepare import prepare
+from mha_cli.preparation.training_on import config_to_train_on
 from mha_cli.system.callbacks import Callbacks
 from tests.cli.command import TRACED_SOON, Result, Run, refusal, run_here, set_all
 from tests.errors import error_of

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mha_cli.config.decisions import Facts, decide
 from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml, load_config
 from mha_cli.config.settings import Config, FilesData, LinearConfig, ModelConfig, SampleData, Settings, TextConfig, TfdsData, TrainingConfig
 from mha_cli.config.yaml_file import parse_yaml
-from mha_cli.data.decisions import Facts, decide
 from mha_cli.errors import MhaError
 from tests.errors import error_of
 

@@ -10,8 +10,7 @@ import pytest
 from mha_cli.arrays import Bools, Floats, Int32s
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config, LinearConfig
-from mha_cli.data.corpus import EncodedTexts
-from mha_cli.data.preparation import PreparedData
+from mha_cli.corpus.corpus import EncodedTexts
 from mha_cli.linear import dual_descent, one_vs_rest
 from mha_cli.linear import features as features_module
 from mha_cli.linear import fit as module
@@ -20,6 +19,7 @@ from mha_cli.linear.features import ngrams_of, text_features
 from mha_cli.linear.fit import cross_fit_linear_model, fit_linear_model, linear_logits, refit_linear_model
 from mha_cli.linear.one_vs_rest import FOLDS, FOLDS_OF_MANY, Examples, fit_one_vs_rest
 from mha_cli.linear.regularization import choose_regularization
+from mha_cli.preparation.prepare import PreparedData
 from mha_cli.runtime.forward import ForwardPass
 from mha_cli.text.vocabulary import Vocabulary
 from tests.reviews import bucket, encoded

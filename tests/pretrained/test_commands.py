@@ -14,8 +14,8 @@ from sklearn.base import clone
 import mha_cli
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.config.loading import load_config
-from mha_cli.data.preparation import prepare
 from mha_cli.pages.inspection import live_page
+from mha_cli.preparation.prepare import prepare
 from mha_cli.runtime.classifier import forward_of
 from mha_cli.runtime.inspection import explain, view_attention
 from mha_cli.text.pieces import PieceTokenizer

@@ -15,11 +15,11 @@ import pytest
 
 import mha_cli as mha
 from mha_cli.checkpoint.file import read_checkpoint
-from mha_cli.checkpoint.runs import PACKAGED
 from mha_cli.config import settings
 from mha_cli.config.loading import section_of
 from mha_cli.config.settings import LinearConfig
-from mha_cli.data.sample import SampleTexts
+from mha_cli.runs import PACKAGED
+from mha_cli.sources.sample import SampleTexts
 from tests.checkpoints import small_checkpoint_file
 from tests.cli.command import run_here
 from tests.training.numpy_trainer import in_numpy

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mha_cli import MHAClassifier, MhaError
 from mha_cli.config.settings import SampleData
-from mha_cli.data.sample import SampleTexts
+from mha_cli.sources.sample import SampleTexts
 
 REVIEWS = list(SampleTexts(SampleData(num_texts=200)).read("train"))[:120]
 TEXTS, LABELS = [review.text for review in REVIEWS], np.array([review.label for review in REVIEWS])

@@ -9,7 +9,7 @@ from mha_cli.analysis.evaluation import evaluate
 from mha_cli.analysis.inside.head_scores import score_heads
 from mha_cli.analysis.shuffle import compare
 from mha_cli.config.settings import FilesData
-from mha_cli.data.scored_texts import labelled_texts
+from mha_cli.preparation.scored_texts import labelled_texts
 from mha_cli.report import contents
 from mha_cli.report.contents import report
 from mha_cli.runtime.classifier import Classifier

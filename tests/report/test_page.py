@@ -10,7 +10,7 @@ import pytest
 
 from mha_cli.analysis.evaluation import ClassScore, Confusion
 from mha_cli.config.settings import SampleData
-from mha_cli.data.scored_texts import labelled_texts
+from mha_cli.preparation.scored_texts import labelled_texts
 from mha_cli.report.contents import Mistake, Report, report
 
 pytest.importorskip("jinja2")
@@ -23,7 +23,7 @@ from mha_cli.report.page import inline_svg, shade_depth, write_page
 from mha_cli.system.callbacks import EpochRecord
 from tests.checkpoints import small_checkpoint
 from tests.cli.command import step_by_step
-from tests.cli.pages import HOSTILE, Parsed
+from tests.pages.pages import HOSTILE, Parsed
 
 HISTORY = [EpochRecord(1, 0.7, 0.5, 0.6, 0.75, 1.0, 100.0, True), EpochRecord(2, 0.5, 0.7, 0.65, 0.7, 1.0, 100.0, False)]
 ALONE = {"meta", "br", "path", "use", "rect", "line"}  # elements without an end

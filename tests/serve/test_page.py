@@ -13,7 +13,7 @@ pytest.importorskip("uvicorn")
 from mha_cli.serve.server import Limits
 from tests.browser import open_page
 from tests.checkpoints import small_checkpoint
-from tests.cli.pages import HOSTILE
+from tests.pages.pages import HOSTILE
 from tests.serve.services import ask, service
 
 sync_api = pytest.importorskip("playwright.sync_api")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mha_cli.cli.doctor import diagnose
+from mha_cli.report.diagnosis import diagnose
 from mha_cli.system.memory import available_memory, memory_limit
 
 GB = 1_000_000_000

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mha_cli.data.preparation import PreparedData
+from mha_cli.preparation.prepare import PreparedData
 from tests.training.numpy_trainer import numpy_data
 
 

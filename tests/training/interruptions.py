@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint
-from mha_cli.checkpoint.runs import CHECKPOINT, HISTORY, run_directory
 from mha_cli.config.settings import Config
-from mha_cli.data.preparation import PreparedData
+from mha_cli.preparation.prepare import PreparedData
+from mha_cli.runs import CHECKPOINT, HISTORY, run_directory
 from mha_cli.system.callbacks import SILENT, Callbacks, StepProgress
 from mha_cli.training import run
 from mha_cli.training.run_files import TrainingSummary

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mha_cli.checkpoint.runs import CONFIG
+from mha_cli.runs import CONFIG
 from mha_cli.training import run_files
 from tests.training.interruptions import difference, train
 from tests.training.numpy_trainer import in_numpy, numpy_config, numpy_data

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config
-from mha_cli.data.preparation import prepare
+from mha_cli.preparation.prepare import prepare
 from mha_cli.training.distribution import Distribution, distributed
 from mha_cli.training.trainer import Trainer
 

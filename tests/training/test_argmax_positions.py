@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from mha_cli.config.settings import Config, ModelConfig, TrainingConfig
-from mha_cli.data.preparation import PreparedData
 from mha_cli.model.classifier import build_classifier
+from mha_cli.preparation.prepare import PreparedData
 from mha_cli.training import argmax_positions
 from mha_cli.training import trainer as trainer_module
 from mha_cli.training.argmax_positions import argmax_suffices, training_output

@@ -13,13 +13,13 @@ from mha_cli.arrays import Floats
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.config.loading import config_from_dict, load_config
 from mha_cli.config.settings import Config
-from mha_cli.data.corpus import Corpus
-from mha_cli.data.labelled_text import LabelledText
-from mha_cli.data.made_texts import MADE_PER_TEXT, made_texts
-from mha_cli.data.preparation import PreparedData, prepare
+from mha_cli.corpus.corpus import Corpus
 from mha_cli.errors import MhaError
 from mha_cli.linear.fit import cross_fit_linear_model, fit_linear_model, linear_logits, refit_linear_model
 from mha_cli.linear.stacking import fit_stack, probabilities_of
+from mha_cli.preparation.made_texts import MADE_PER_TEXT, made_texts
+from mha_cli.preparation.prepare import PreparedData, prepare
+from mha_cli.sources.labelled_text import LabelledText
 from mha_cli.system.callbacks import SILENT, Callbacks, StepProgress
 from mha_cli.training.before_encoder import fit_before_encoder
 from mha_cli.training.distillation import targets_of, with_answers

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint
-from mha_cli.checkpoint.runs import CHECKPOINT
 from mha_cli.config.loading import config_from_dict, config_to_yaml
 from mha_cli.config.settings import Config
-from mha_cli.data.preparation import PreparedData
+from mha_cli.preparation.prepare import PreparedData
+from mha_cli.runs import CHECKPOINT
 from mha_cli.system.cluster import Task
 from mha_cli.training.distribution import Distribution, distributed
 from tests.cli.command import TIMEOUT, start_module, start_training, wait_for_line

@@ -11,12 +11,12 @@ import tensorflow as tf
 
 from mha_cli.arrays import Array, Float64s, Floats, Int32s, Int64s
 from mha_cli.config.settings import Config, TrainingConfig
-from mha_cli.data.preparation import PreparedData
-from mha_cli.data.targets import one_hot
 from mha_cli.errors import EXIT_FAILURE
 from mha_cli.model.classifier import build_classifier
 from mha_cli.model.outputs import contrastive_loss, cross_entropy
+from mha_cli.preparation.prepare import PreparedData
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
+from mha_cli.sources.targets import one_hot
 from mha_cli.system.callbacks import EpochRecord, StepProgress
 from mha_cli.training.distillation import targets_of
 from mha_cli.training.optimizers import LazyAdam, LazyRMSprop, build_optimizer, learning_rate_schedule

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from mha_cli.config.loading import load_config
-from mha_cli.data.preparation import PreparedData, prepare
 from mha_cli.errors import MhaError
+from mha_cli.preparation.prepare import PreparedData, prepare
 from mha_cli.training import memory_estimate as estimates
 from mha_cli.training.memory_estimate import memory_estimate, refuse_what_does_not_fit
 from tests.cli.command import TINY

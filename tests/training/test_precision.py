@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from mha_cli.config.settings import Config, TextConfig
-from mha_cli.data.corpus import EncodedTexts
-from mha_cli.data.preparation import PreparedData
+from mha_cli.corpus.corpus import EncodedTexts
+from mha_cli.preparation.prepare import PreparedData
 from mha_cli.runtime import forward
 from mha_cli.system import processor
 from mha_cli.system.callbacks import EpochRecord

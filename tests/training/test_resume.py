@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mha_cli.checkpoint.runs import CHECKPOINT, CONFIG, STATE, TEXTS, has_state
 from mha_cli.config.loading import config_from_dict, config_to_dict, load_config
 from mha_cli.config.settings import Config
-from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import MhaError
+from mha_cli.preparation.prepare import PreparedData
+from mha_cli.runs import CHECKPOINT, CONFIG, STATE, TEXTS, has_state
 from mha_cli.system.callbacks import SILENT, StepProgress
 from mha_cli.training.distribution import Distribution
 from mha_cli.training.progress import Progress, restore_state, save_state

@@ -9,7 +9,7 @@ import pytest
 
 from mha_cli.config.loading import config_to_yaml, load_config
 from mha_cli.config.settings import Config
-from mha_cli.data.preparation import PreparedData, prepare
+from mha_cli.preparation.prepare import PreparedData, prepare
 from mha_cli.system.callbacks import SILENT, StepProgress
 from tests.cli.command import RESUME, TIMEOUT, TINY, run_mha, start_training, wait_for_line
 from tests.training.interruptions import assert_same_run, interrupt, train

@@ -10,10 +10,10 @@ import pytest
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config
-from mha_cli.data.preparation import PreparedData
 from mha_cli.linear.composition import LinearModel, compose, decompose
 from mha_cli.linear.stacking import Stack, fit_stack, probabilities_of
 from mha_cli.model.classifier import build_classifier
+from mha_cli.preparation.prepare import PreparedData
 from mha_cli.runtime import forward
 from mha_cli.runtime.metrics import calibration_error, mean_loss_and_accuracy
 from mha_cli.system.callbacks import EpochRecord

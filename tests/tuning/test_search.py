@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint
-from mha_cli.checkpoint.runs import CHECKPOINT, CONFIG, METRICS, STATE, choose_checkpoint
 from mha_cli.config.loading import config_from_dict, load_config
-from mha_cli.data.preparation import prepare
 from mha_cli.errors import MhaError
+from mha_cli.preparation.prepare import prepare
+from mha_cli.runs import CHECKPOINT, CONFIG, METRICS, STATE, choose_checkpoint
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.tuning.space import space_of, trial_config, with_settings
 from mha_cli.tuning.study import STUDY, Trial, held_study
@@ -122,7 +122,7 @@ TEACHING = {"linear.max_ngram": 1, "linear.buckets": 64, "training.teacher": "li
 
 @pytest.mark.parametrize("settings", [{}, pytest.param(TEACHING, marks=pytest.mark.process, id="scores teach")])
 def test_a_trial_is_what_mha_train_would_have_trained(tmp_path: Path, settings: dict[str, Any]) -> None:
-    from mha_cli.checkpoint.runs import run_directory
+    from mha_cli.runs import run_directory
     from mha_cli.training.run import train
 
     summary = tuned(tmp_path / "run", trials=2, settings=with_settings(config(), settings, "test"))

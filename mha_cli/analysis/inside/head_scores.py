@@ -15,16 +15,16 @@ import tensorflow as tf
 
 from mha_cli.arrays import Float64s
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.data.batches import scoring_batches
-from mha_cli.data.corpus import EncodedTexts
-from mha_cli.data.scored_texts import LabelledTexts
-from mha_cli.data.targets import are_several, one_hot
+from mha_cli.corpus.batches import scoring_batches
+from mha_cli.corpus.corpus import EncodedTexts
 from mha_cli.model.classifier import after_embedding, linear_logits_of, to_model
 from mha_cli.model.outputs import compile_forward, cross_entropy, predict_probabilities
+from mha_cli.preparation.scored_texts import LabelledTexts
 from mha_cli.runtime.forward import attention_weights, finite
 from mha_cli.runtime.inspection import WEIGHT_BYTES
 from mha_cli.runtime.metrics import are_right
 from mha_cli.runtime.probabilities import named
+from mha_cli.sources.targets import are_several, one_hot
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.working_memory import MemoryEstimate, refuse_bytes
 

@@ -11,16 +11,16 @@ import numpy as np
 from mha_cli.analysis.inside.head_scores import HeadReport
 from mha_cli.checkpoint.file import Checkpoint, write_checkpoint
 from mha_cli.config.settings import Config, FilesData
-from mha_cli.data.corpus import EncodedTexts
-from mha_cli.data.preparation import prepare
-from mha_cli.data.sources import DataSection
+from mha_cli.corpus.corpus import EncodedTexts
 from mha_cli.errors import MhaError
 from mha_cli.linear.composition import decompose
 from mha_cli.linear.fit import fit_linear_model
 from mha_cli.model.classifier import build_classifier, keras_config, start_from
+from mha_cli.preparation.prepare import prepare
 from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.metrics import are_right
 from mha_cli.runtime.probabilities import Scorer
+from mha_cli.sources.opening import DataSection
 from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord
 from mha_cli.training.progress import Progress
 from mha_cli.training.run import fit

@@ -1,0 +1,1 @@
+"""One reading of the texts: as numbers, counted, divided, in batches."""

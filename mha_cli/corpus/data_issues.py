@@ -1,0 +1,86 @@
+"""Likely mistakes in labelled texts: repeated texts, texts without a word, labels spelt in several ways, several labels in one."""
+
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from mha_cli.arrays import Int32s, Int64s
+from mha_cli.errors import listed, printable
+from mha_cli.sources.combined_labels import combined_in_words
+from mha_cli.sources.labels import NAMED_CLASSES
+
+SHOWN_SPELLINGS = 3
+RARE = 0.1  # share of the mean number of texts of a class below which a class is rare
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataIssues:
+    """How often each likely mistake occurs in labelled texts; ``line`` has them in words."""
+
+    num_wordless: int = 0  # texts without a word; the next two numbers leave them out
+    num_repeated: int = 0
+    num_two_labels: int = 0
+    num_respelt: int = 0
+    missing: tuple[str, ...] = ()  # classes whose names probably mean no label
+    rare: tuple[str, ...] = ()  # classes with less than ``RARE`` of the texts of the mean class; none where texts have several labels
+    binary_columns: tuple[str, ...] = ()  # columns of 0 and 1, of which one is read as the labels
+    num_variants: int = 0
+    variants: tuple[str, ...] = ()  # spellings of the class with most labels that are spelt otherwise than most of it, most frequent first
+    num_combined: int = 0
+    combined: str = ""  # most frequent of the labels that look like several; empty for none
+    combined_separator: str = ""
+    num_blank: int = 0
+    num_quoted_rows: int = 0
+
+    def line(self) -> str:
+        """The mistakes that occur, with their numbers, in one line; empty if there are none."""
+        shown = {name: listed([*map(printable, getattr(self, name))], NAMED_CLASSES) for name in ("missing", "rare", "binary_columns")}
+        counts = {
+            "without a word": (self.num_wordless, ""),
+            "repeated to the letter": (self.num_repeated, ""),
+            "texts with two labels": (self.num_two_labels, ""),
+            "classes that differ from others in case alone": (self.num_respelt, "data.merge_labels merges them"),
+            "classes that may mean no label": (len(self.missing), shown["missing"]),
+            "rare classes": (len(self.rare), f"{shown['rare']}; training.class_weights=balanced gives them more weight"),
+            "columns of 0 and 1, of which one is read": (len(self.binary_columns), shown["binary_columns"]),
+            "labels spelt in more than one way": (self.num_variants, listed([*map(_shown, self.variants)], SHOWN_SPELLINGS)),
+            "labels that look like several in one": (self.num_combined, combined_in_words(self.combined, self.combined_separator)),
+            "blank lines left out": (self.num_blank, ""),
+            "lines in quotes that would be rows": (self.num_quoted_rows, ""),
+        }
+        return ", ".join(f"{what}: {number:,}{example and f' ({example})'}" for what, (number, example) in counts.items() if number)
+
+
+def count_repeats(hashes: Int64s, class_ids: Int32s) -> tuple[int, int]:
+    """Count the texts equal to an earlier one, and the different texts that occur with more than one label."""
+    order = np.lexsort((class_ids, hashes))
+    hashes, class_ids = hashes[order], class_ids[order]
+    repeated = np.diff(hashes) == 0
+    two_labels = hashes[1:][repeated & (np.diff(class_ids) != 0)]
+    return int(repeated.sum()), len(np.unique(two_labels))
+
+
+def find_variants(spellings: Mapping[tuple[str, str], int], classes: Mapping[str, int]) -> tuple[int, tuple[str, ...]]:
+    """Count the labels spelt otherwise than most of their class, and list the spellings of the class with most of these.
+
+    ``spellings`` has the number of texts by name and spelling of their label, where these differ; ``classes`` that of each class.
+    """
+    by_class = dict[str, Counter[str]]()
+    for (name, spelling), number in spellings.items():
+        by_class.setdefault(name, Counter({name: classes[name]}))[name] -= number
+        by_class[name][spelling] = number
+    num_others = Counter({name: classes[name] - max(counts.values()) for name, counts in by_class.items()})
+    if not num_others.total():
+        return 0, ()
+    most = by_class[num_others.most_common(1)[0][0]].most_common()
+    return num_others.total(), tuple(spelling for spelling, number in most if number)
+
+
+def _shown(spelling: str) -> str:
+    """A spelling with what nobody sees: quotes around outer white space, and escapes for characters that are not composed."""
+    if spelling != unicodedata.normalize("NFC", spelling):
+        spelling = spelling.encode("ascii", "backslashreplace").decode()
+    return printable(spelling if spelling == spelling.strip() else f'"{spelling}"', 40)

@@ -1,1 +1,0 @@
-"""Where labelled texts come from, and how they become batches."""

@@ -1,0 +1,1 @@
+"""Labelled texts in figures, and a config for them."""

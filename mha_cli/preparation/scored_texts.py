@@ -1,0 +1,158 @@
+"""Labelled texts that trained models are scored by: a split of a data source as they read it."""
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.config.settings import Config, FilesData, SampleData, TfdsData
+from mha_cli.corpus.batches import Rows
+from mha_cli.corpus.corpus import Corpus, EncodedTexts, counted, encode_labelled, of_known_classes
+from mha_cli.errors import MhaError
+from mha_cli.sources.labelled_text import LabelledText, TextSource
+from mha_cli.sources.labels import refuse_other_classes
+from mha_cli.sources.later_texts import learnt_in_words
+from mha_cli.sources.opening import DataSection, open_source, with_columns
+from mha_cli.system.callbacks import SILENT, Callbacks
+
+
+@dataclass(frozen=True)
+class LabelledTexts:
+    """A split of a data source as a model reads it."""
+
+    data: str  # source in words
+    split: str
+    texts: EncodedTexts
+    rows: Rows | None = None  # rows in the training split, from 0, if the texts are the validation part; None for a whole split
+    caveat: str = ""  # why figures on these texts are optimistic; empty for no reason
+
+
+def labelled_texts(
+    checkpoint: Checkpoint, data: DataSection, split: str | None = None, callbacks: Callbacks = SILENT, *, unseen: bool = False
+) -> LabelledTexts:
+    """Read a split of a data source, by default its test split, for a checkpoint's model.
+
+    The split ``validation`` is the part held out in training; ``unseen`` refuses it if the model has learnt from it.
+    """
+    data = with_columns(data, callbacks.note)
+    source = open_source(data, callbacks, by_options=True)
+    config, classes, rows, caveat = checkpoint.config, checkpoint.class_names, None, ""
+    separator = data.label_separator if isinstance(data, FilesData) else None
+    if split == "validation" and split not in source.splits:
+        if config.learns_from_validation and unseen:
+            part = f"{source.name}, validation part: the model has learnt from it in the end ({_refit(config)})"
+            raise MhaError(part, "choose on texts that it has not learnt from: --split test, or --data FILE")
+        texts = of_known_classes(source.read(source.splits[0]), classes, config.is_multi_label, separator)
+        pieces, by_names = checkpoint.text_pipeline.pieces, data.validation == "names"
+        corpus = Corpus(texts, config.text, None, source.name, by_names, pieces, first_classes=classes)
+        _, rows = corpus.split(data.validation_share, config.seed)
+        encoded = corpus.encode(rows, checkpoint.vocabulary, config.text)
+        if config.learns_from_validation:
+            caveat = f"{source.name}, validation part: {_learnt(checkpoint, data)}"
+    else:
+        split = split or default_split(data)
+        texts = of_known_classes(source.read(split), classes, config.is_multi_label, separator)
+        texts = counted(texts, f"{source.name}, split {split}", callbacks)
+        encoded = encode_labelled(texts, checkpoint.text_pipeline, classes, f"{source.name}, split {split}")
+        if _names_learnt_files(checkpoint, data, split):
+            known = "the model was trained on a file of that name"
+            caveat = f"{source.name}, split {split}: {known}; if these are the same texts, the figures are optimistic"
+    checkpoint.memory_estimate.refuse_too_long(int(encoded.longest_readings.max(initial=0)))
+    if caveat:
+        callbacks.note(caveat)
+    if warning := encoded.warning(checkpoint.vocabulary):
+        callbacks.note(f"{source.name}, split {split}: {warning}")
+    return LabelledTexts(source.name, split, encoded, rows, caveat)
+
+
+def learnt_texts(data: DataSection, labelled: LabelledTexts, learnt: DataSection) -> str:
+    """How many texts of test files are among those of a training, in words; empty for none, and where its files are gone."""
+    if isinstance(learnt, FilesData) and isinstance(data, FilesData) and labelled.split == "test" and data.test_paths:
+        with suppress(MhaError):
+            return learnt_in_words(open_source(data).read("test"), open_source(learnt).read("train"))
+    return ""
+
+
+def located_texts(data: DataSection, labelled: LabelledTexts, numbers: Sequence[int]) -> list[LabelledText]:
+    """Some of the labelled texts, by their numbers from 0; the source is read once more."""
+    source = open_source(data, by_options=True)
+    if labelled.rows is None:
+        return located_at(source, labelled.split, numbers)
+    return located_at(source, source.splits[0], labelled.rows[list(numbers)].tolist())
+
+
+def located_at(source: TextSource, split: str, rows: Sequence[int]) -> list[LabelledText]:
+    """The texts of these numbers in a split, from 0."""
+    wanted = set(rows)
+    found = {row: one for row, one in enumerate(source.read(split)) if row in wanted}
+    if len(found) < len(wanted):
+        raise MhaError(f"{source.name}: has become shorter since it was read", "start again, and leave the data alone meanwhile")
+    return [found[row] for row in rows]
+
+
+def same_texts(
+    checkpoints: Sequence[Checkpoint], data: DataSection, split: str | None = None, callbacks: Callbacks = SILENT
+) -> list[LabelledTexts]:
+    """Read the same split for several models, once for all that read alike; ids of classes that a model lacks come after its own."""
+    first, read = checkpoints[0], dict[object, LabelledTexts]()
+    every = sorted({name for one in checkpoints for name in one.class_names})
+    for other in checkpoints:
+        if sum(all(name in one.class_names for one in checkpoints) for name in every) < 2:
+            refuse_other_classes(other.name, other.class_names, first.name, first.class_names)
+        parts = [(one.config.data, one.config.seed, one.class_names) for one in (first, other)]
+        if split == "validation" and parts[0] != parts[1]:
+            raise MhaError(f"{other.name}: holds out other texts in training than {first.name}", "say with --split which to take")
+    found = []
+    for one in checkpoints:
+        key = (one.config.text, one.class_names, one.vocabulary.tokens, one.tokenizer, split == "validation" and one.name)
+        if key not in read:
+            names = (*one.class_names, *(name for name in every if name not in one.class_names))
+            read[key] = labelled_texts(replace(one, class_names=names), data, split, callbacks, unseen=True)
+        one.memory_estimate.refuse_too_long(int(read[key].texts.longest_readings.max(initial=0)))
+        found.append(read[key])
+    return found
+
+
+def refuse_unreadable(data: DataSection, split: str | None) -> None:
+    """Read the first text of a split that is scored after a training, so that its errors come before the training."""
+    source, wanted = open_source(data), split or default_split(data)
+    if wanted != "validation":
+        next(iter(source.read(wanted)), None)
+
+
+def default_split(data: DataSection) -> str:
+    """The split that is scored when none is named."""
+    return data.test_split if isinstance(data, TfdsData) else "test"
+
+
+def word_order_split(data: DataSection) -> str | None:
+    """The split on which a model shows whether it reads word order; None for the default one."""
+    return "twins" if isinstance(data, SampleData) else None
+
+
+def _learnt(checkpoint: Checkpoint, data: DataSection) -> str:
+    setting = _refit(checkpoint.config)
+    if data != checkpoint.config.data:
+        known = f"if the model was trained on these texts, it has learnt from this part in the end ({setting})"
+        return f"{known}, and the figures are optimistic"
+    accuracy = checkpoint.metrics.get("validation_accuracy")
+    before = f"; before, the accuracy was {accuracy:.2%}" if isinstance(accuracy, float) else ""
+    return f"the model has learnt from it since ({setting}), so these figures are optimistic{before}"
+
+
+def _refit(config: Config) -> str:
+    """The setting by which a model has learnt from the validation part."""
+    return "training.refit_linear" if config.refits_linear else "training.refit_encoder"
+
+
+def _names_learnt_files(checkpoint: Checkpoint, data: DataSection, split: str) -> bool:
+    """Whether a split has files with the names of files that the model was trained on."""
+    trained = checkpoint.config.data
+    if not (isinstance(trained, FilesData) and isinstance(data, FilesData)):
+        return False
+    alike = (data.train_paths, data.test_share, data.validation) == (trained.train_paths, trained.test_share, trained.validation)
+    if split == "test" and not data.test_paths and alike:
+        return False  # the part that was left out
+    scored = data.test_paths if split == "test" and data.test_paths else data.train_paths
+    return not set(map(os.path.abspath, scored)).isdisjoint(map(os.path.abspath, [*trained.train_paths, *trained.more]))

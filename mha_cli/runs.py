@@ -1,0 +1,198 @@
+"""Run directories: naming a new one, refusing a used one, finding the last trained one."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any, NewType
+
+from pydantic import TypeAdapter
+
+from mha_cli.config.loading import config_to_dict, config_to_yaml, load_config
+from mha_cli.config.settings import Config
+from mha_cli.errors import MhaError, printable, reason_of, shown_path
+from mha_cli.system.callbacks import EpochRecord
+from mha_cli.system.whole_files import LOCK, atomic_write, is_temporary, locked
+
+RUNS = Path("runs")
+PACKAGED = Path(__file__).parent / "models" / "imdb.keras"  # the checkpoint that the package brings; see docs/model-card.md
+CHECKPOINT = "checkpoint.keras"
+CONFIG = "config.yaml"
+METRICS = "metrics.json"
+HISTORY = "history.jsonl"
+STATE = Path("last") / "state.npz"
+FEATURES = Path("last") / "features.f32"
+ANSWERS = Path("last") / "answers.f32"
+TEXTS = Path("last") / "texts.sha256"
+CHECKPOINT_VARIABLE = "MHA_CHECKPOINT"
+
+RunDirectory = NewType("RunDirectory", Path)  # a folder that this process holds for its training; see ``held_directory``
+
+
+def new_run_directory(name: str) -> Path:
+    """``runs/NAME``, or the first of ``runs/NAME-2``, ``runs/NAME-3`` … that is not there yet."""
+    return next(path for number in count(1) if not (path := RUNS / (name if number == 1 else f"{name}-{number}")).exists())
+
+
+def checkpoint_in(path: Path) -> Path:
+    """The checkpoint in a run directory; any other path as it is."""
+    inside = path / CHECKPOINT
+    return inside if os.path.isfile(inside) else path
+
+
+def is_own(checkpoint: Path, config: Config) -> bool:
+    """Whether a checkpoint lies beside the config of a run on the data that it names; any other may name any file and any download."""
+    beside = checkpoint.parent / CONFIG
+    try:
+        return os.path.isfile(beside) and load_config(beside).data == config.data
+    except MhaError:
+        return False
+
+
+def choose_checkpoint(given: Path | None, environment: Mapping[str, str] = os.environ) -> tuple[Path, str]:
+    """The checkpoint to use and the reason: the given one, ``$MHA_CHECKPOINT``, the last trained run's, or the one that mha brings."""
+    if given is not None:
+        return checkpoint_in(given), ""
+    if environment.get(CHECKPOINT_VARIABLE):
+        return checkpoint_in(Path(environment[CHECKPOINT_VARIABLE])), f"${CHECKPOINT_VARIABLE}"
+    found = [path for path in RUNS.glob(f"*/{CHECKPOINT}") if path.exists()]  # no link to what is gone
+    if found:
+        return max(found, key=os.path.getmtime), "the last trained run"
+    return PACKAGED, "the model that comes with mha"
+
+
+def run_name(checkpoint: Path) -> str:
+    """A short name for a checkpoint: that of its run directory, or of the file where it has a name of its own."""
+    return checkpoint.absolute().parent.name if checkpoint.name == CHECKPOINT else checkpoint.stem
+
+
+def read_history(checkpoint: Path) -> list[EpochRecord]:
+    """The epochs of the run that a checkpoint is the best of; none where it does not lie in its run directory."""
+    path = checkpoint.parent / HISTORY
+    if checkpoint.name != CHECKPOINT or not path.is_file():
+        return []
+    try:
+        return [TypeAdapter(EpochRecord).validate_json(line) for line in path.read_bytes().splitlines()]
+    except (OSError, ValueError):
+        name = shown_path(path)
+        raise MhaError(f"{name}: no history of a training that can be read", "remove it, or put the one of this run there") from None
+
+
+def refuse_used(output: Path) -> None:
+    """Refuse a run directory that holds anything but a lock, and what a killed process left of a file."""
+    name = shown_path(output)
+    try:
+        used = any(path.name != LOCK and not is_temporary(path.name) for path in output.iterdir())
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise MhaError(f"{name}: cannot be used: {reason_of(error)}", "choose another folder") from None
+    if not used:
+        return
+    if (output / METRICS).is_file():
+        raise MhaError(f"{name}: holds a finished run", "choose another folder, or remove this one")
+    if (output / CONFIG).is_file():
+        raise MhaError(f"{name}: holds an unfinished run", "add --resume on the command line to go on with it, or choose another folder")
+    raise MhaError(f"{name}: is not empty", "choose another folder")
+
+
+def refuse_other_run(output: Path, config: Config) -> None:
+    """Refuse to resume anything but an interrupted run of this config."""
+    name = shown_path(output)
+    for written in (CHECKPOINT, CONFIG, METRICS, HISTORY, STATE.parent, STATE, TEXTS):
+        if (output / written).is_symlink():
+            raise MhaError(f"{name}: its {written} is a link", "put there what it leads to, or choose another folder")
+    if not (output / CONFIG).is_file():
+        raise MhaError(f"{name}: holds no run to resume", "begin it without --resume")
+    if (output / METRICS).is_file():
+        raise MhaError(f"{name}: its run is finished", "choose another folder for a new one")
+    earlier, now = config_to_dict(load_config(output / CONFIG)), config_to_dict(config)
+    found = {key: earlier["data"].get(key) for key in ("text_column", "label_column") if key in now["data"] and now["data"][key] is None}
+    now = {**now, "auto": earlier.get("auto", False), "data": now["data"] | found}  # what was open is decided, and the columns are found
+    if config.auto:
+        now = {name: value | now.get(name, {}) if isinstance(value, dict) else now.get(name, value) for name, value in earlier.items()}
+    refuse_other_settings(output, earlier, now, f"resume with --config {name}/{CONFIG}")
+
+
+def refuse_other_settings(output: Path, earlier: Mapping[str, Any], now: Mapping[str, Any], way_out: str) -> None:
+    """Refuse settings of a folder's run, as plain values, that are not its earlier ones."""
+    before, after = _by_full_name(earlier), _by_full_name(now)
+    for name in {**after, **before}:
+        if before.get(name) != after.get(name):
+            values = f"{printable(name)}={printable(str(before.get(name)))}, the config {printable(str(after.get(name)))}"
+            raise MhaError(f"{shown_path(output)}: its run has {values}", way_out)
+
+
+def _by_full_name(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        f"{section}.{key}" if key else section: value
+        for section, found in settings.items()
+        for key, value in (found.items() if isinstance(found, dict) else [("", found)])
+    }
+
+
+def keep_config(output: Path, config: Config) -> None:
+    """Write the config of a run into its directory."""
+    with atomic_write(output / CONFIG) as file:
+        file.write(config_to_yaml(config).encode())
+
+
+def refuse_other_texts(output: Path, digest: bytes) -> None:
+    """Refuse to resume on texts with another digest than those of the start; a new run keeps the digest."""
+    path = output / TEXTS
+    path.parent.mkdir(exist_ok=True)
+    if path.exists() and path.read_bytes() != digest:
+        raise MhaError(f"{shown_path(output)}: it began with other texts or labels", "put those back, or choose another folder")
+    with atomic_write(path) as file:
+        file.write(digest)
+
+
+def has_state(output: Path) -> bool:
+    """Whether a run directory holds anything to go on with: a state, the checkpoint of an epoch, or what is computed once."""
+    return any((output / name).is_file() for name in (CHECKPOINT, STATE, FEATURES, ANSWERS))
+
+
+@contextmanager
+def held_directory(output: Path, refuse: Callable[[], None]) -> Iterator[None]:
+    """Hold a folder against other trainings; it is made if it is missing, and not left behind empty.
+
+    ``refuse`` raises for a folder that may not be used. It is called under the lock, so that nobody can use the folder in between.
+    """
+    missing = [folder for folder in (output, *output.parents) if not os.path.isdir(folder)]
+    if missing:  # nothing to lock yet, and no run
+        refuse()
+        try:
+            output.mkdir(parents=True)
+        except OSError as error:
+            raise MhaError(f"{shown_path(output)}: cannot be made: {reason_of(error)}", "choose another folder") from None
+    try:
+        with locked(output):
+            if not missing:
+                refuse()
+            yield
+    finally:
+        for folder in missing:
+            with suppress(OSError):
+                folder.rmdir()  # only what is empty can be removed
+
+
+@contextmanager
+def run_directory(output: Path, config: Config, resume: bool = False) -> Iterator[RunDirectory]:
+    """Hold a run directory for a training, against other trainings, from before the data is read until the run ends.
+
+    The config is written there, unless the interrupted run in the folder is resumed. A new run that ends before anything was learnt leaves
+    the folder as it was, so that the same command can start it again.
+    """
+    with held_directory(output, partial(refuse_other_run, output, config) if resume else partial(refuse_used, output)):
+        try:
+            if not resume:
+                keep_config(output, config)
+            yield RunDirectory(output)
+        except BaseException:
+            if not (resume or has_state(output)):
+                (output / CONFIG).unlink(missing_ok=True)
+                shutil.rmtree(output / STATE.parent, ignore_errors=True)
+            raise

@@ -1,0 +1,1 @@
+"""Labelled texts: where they come from, and what their labels are."""

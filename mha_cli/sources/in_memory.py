@@ -1,0 +1,58 @@
+"""Labelled texts that a Python program holds."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from mha_cli.errors import MhaError, plural, printable
+from mha_cli.records.objects import without_surrogates
+from mha_cli.records.reader import StreamWarnings
+from mha_cli.sources.labelled_text import LabelledText, TextSource
+from mha_cli.sources.labels import labelled, merged
+from mha_cli.sources.text_weights import that_count, weight_of
+
+
+class MemoryTexts(TextSource):
+    """N texts, their labels and perhaps their weights as a source with one split, ``train``."""
+
+    name = "the given texts"
+    splits = ("train",)
+    class_names = None
+
+    def __init__(
+        self, texts: Sequence[str], labels: Sequence[object], weights: Sequence[float] | None = None, merge: Mapping[str, str] | None = None
+    ) -> None:
+        self.warnings = StreamWarnings()
+        found, given = texts_in(texts), [*_several(labels, "label")]
+        if len(found) != len(given):
+            raise MhaError(f"{plural(len(found), 'text')} and {plural(len(given), 'label')}", "give a label for every text")
+        pairs = zip(map(without_surrogates, found), given, strict=True)
+        own = (labelled(text, label, f"labels[{number}]") for number, (text, label) in enumerate(pairs))
+        self._texts = list(merged(own, merge or {}))
+        if weights is not None:
+            counts = [weight_of(weight, f"weights[{number}]") for number, weight in enumerate(_several(weights, "weight"))]
+            if len(counts) != len(found):
+                raise MhaError(f"{plural(len(found), 'text')} and {plural(len(counts), 'weight')}", "give a weight for every text")
+            weighted = (one._replace(weight=weight) for one, weight in zip(self._texts, counts, strict=True))
+            self._texts = list(that_count(weighted, self.name, self.warnings))
+
+    def read(self, _split: str = "train") -> Iterator[LabelledText]:
+        """All of them, in their order."""
+        return iter(self._texts)
+
+
+def texts_in(texts: Iterable[object]) -> list[str]:
+    """The texts of a list or generator as a list; a single string, a table and anything but strings are refused."""
+    found = list[str]()
+    for number, text in enumerate(_several(texts, "text")):
+        if not isinstance(text, str):
+            raise MhaError(f"texts[{number}] is {printable(repr(text), 60)}", "give texts as strings")
+        found.append(text)
+    return found
+
+
+def _several(given: Iterable[object], what: str) -> Iterable[object]:
+    """The same; a single string is refused, and a table, which would be read as the names of its columns."""
+    if isinstance(given, str | bytes):
+        raise MhaError(f"a single {what} where several are wanted", f"give a list of {what}s, such as [{what}]")
+    if not isinstance(given, Iterable) or isinstance(given, Mapping) or hasattr(type(given), "columns"):
+        raise MhaError(f"{what}s are of type {type(given).__name__}", f'give a list, or a column of a table, such as frame["{what}"]')
+    return given

@@ -1,0 +1,140 @@
+"""Class names: the one function that makes them from labels, whatever the source of the labels."""
+
+import json
+import re
+import unicodedata
+from ast import literal_eval
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from mha_cli.errors import MhaError, listed, printable
+from mha_cli.records.objects import without_surrogates
+from mha_cli.sources.labelled_text import LabelledText, place_of
+from mha_cli.text.patterns import all_latin, unformatted
+
+NAMED_CLASSES = 5  # classes that a message names
+LEAVE_OUT = "give every text a class, or leave the row out"
+ONE_VALUE = "give every text a class: a string, a whole number, true or false"
+ONE_CLASS = "give every text one class, as the model does"
+_MISSING = {"None", "nan", "NaN", "NaT", "<NA>"}  # how Python, NumPy and pandas spell a value that is missing
+ODD_NAMES = _MISSING | {"null", "NULL", "NA", "N/A", "n/a", "#N/A", "#NULL!", "#VALUE!", "#REF!", "#NAME?", r"\N"}  # that may mean no label
+_QUOTED = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\"""")
+_LIST = re.compile(rf"[\[({{](?:[\s,]*(?:{_QUOTED.pattern}))*[\s,]*[\])}}]|set\(\)")
+"""Strings in quotes, and lists, tuples and sets of them, as Python, NumPy, pandas and JSON write them into a cell."""
+_WHOLE = re.compile(r"(-?\d+)\.0+", re.ASCII)
+_TRUTH = {"true": "True", "false": "False"}
+_ZERO_WIDTH_SPACE = "\u200b"
+
+
+def labelled(
+    text: str, label: object, file: str, line: int | None = None, part: object = None, *, column: str = "", separator: str | None = None
+) -> LabelledText:
+    """A text with the class name of its label, which is in a column, or with those of a list of labels; see ``LabelledText``.
+
+    With a ``separator``, every text has a list of labels: a string is split, and a missing label is an empty list, like an empty cell.
+    """
+    if separator is not None or is_list(label):
+        return LabelledText(text, class_names(label, place_of(file, line), column, separator), "", file, line, part)
+    name, spelling = class_name(label, place_of(file, line), column), str(label)
+    return LabelledText(text, name, "" if spelling == name else spelling, file, line, part)
+
+
+def merged(texts: Iterable[LabelledText], merge_labels: Mapping[str, str]) -> Iterator[LabelledText]:
+    """The same texts without the labels that ``data.merge_labels`` takes for others, however it spells them."""
+    others = {name_of(label): name_of(other) for label, other in merge_labels.items()}
+    for one in texts:
+        if isinstance(one.label, str):
+            yield one._replace(label=others[one.label]) if one.label in others else one
+        else:
+            yield one._replace(label=tuple(sorted({others.get(name, name) for name in one.label})))
+
+
+def is_list(label: object) -> bool:
+    """Whether a label is a list of labels, of Python or NumPy."""
+    return isinstance(label, list | tuple | set | frozenset) or bool(getattr(label, "ndim", 0))
+
+
+def class_names(labels: object, location: str, column: str = "", separator: str | None = None) -> tuple[str, ...]:
+    """The names of the classes that a list of labels means, or a string with a separator; distinct and sorted, perhaps none."""
+    several: Any = labels
+    if isinstance(labels, str):
+        several = filter(str.strip, labels_in(labels, separator))
+    elif separator is not None and is_missing(labels):
+        several = ()
+    elif not is_list(labels):
+        several = (labels,)
+    return tuple(sorted({class_name(label, location, column) for label in several}))
+
+
+def labels_in(cell: str, separator: str | None) -> list[str]:
+    """The labels in a cell: those that a separator separates, or those of a list that is spelt out, such as ``['a', 'b']``."""
+    spelt = cell.strip()
+    if is_spelt_out(spelt):
+        with suppress(SyntaxError, ValueError):  # for an escape that JSON or Python does not know
+            return [(json.loads if quoted[0] == '"' else literal_eval)(quoted) for quoted in _QUOTED.findall(spelt)]
+    in_brackets = separator == "," and spelt[:1] + spelt[-1:] in ("[]", "{}")  # {a,b} is an array of PostgreSQL
+    return (spelt[1:-1] if in_brackets else cell).split(separator)
+
+
+def is_spelt_out(label: str) -> bool:
+    """Whether a label is a list of strings in quotes, such as ``['a', 'b']``."""
+    return label[:1] in ("[", "(", "{", "s") and _LIST.fullmatch(label) is not None
+
+
+def class_name(label: object, location: str, column: str = "") -> str:
+    """The name of the class that a label means.
+
+    A string loses white space around it and format characters, such as a zero-width space, and is composed (NFC). True, TRUE and true are
+    ``True``; 1.0 is ``1``, as a number and as a string. ``location`` and ``column`` are for messages.
+    """
+    num_axes = getattr(label, "ndim", None)  # of an array, and of a number that NumPy holds
+    value = label.item() if num_axes == 0 and hasattr(label, "item") else label
+    if isinstance(value, str):
+        name = name_of(value)
+        if not name:
+            raise MhaError(f"{location}: the label is empty", LEAVE_OUT)
+        return name
+    if isinstance(value, bool):
+        return str(value)
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return str(int(value))
+    what = f'{location}: the label "{printable(column)}"' if column else f"{location}: the label"
+    if is_list(value):
+        raise MhaError(f"{what} is a list inside a list", ONE_VALUE)
+    if isinstance(value, dict):
+        raise MhaError(f"{what} is an object", ONE_VALUE)
+    if is_missing(value):
+        raise MhaError(f"{what} is missing", LEAVE_OUT)
+    found = f"is the fraction {json.dumps(value)}" if isinstance(value, float) else f"has the type {type(value).__name__}"
+    raise MhaError(f"{what} {found}", ONE_VALUE)
+
+
+def is_missing(value: object) -> bool:
+    """Whether a value means a missing label, in Python, NumPy or pandas."""
+    return not isinstance(value, str) and str(value) in _MISSING
+
+
+def name_of(label: str) -> str:
+    """The name of the class that a string means; empty where nothing is visible in it."""
+    name = label.strip()
+    if not all_latin(name):  # which has no format characters and is composed
+        visible = unformatted()(without_surrogates(name).replace(_ZERO_WIDTH_SPACE, ""))
+        name = unicodedata.normalize("NFC", visible).strip()
+    if whole := _WHOLE.fullmatch(name):
+        return whole[1]
+    return _TRUTH.get(name.lower(), name)
+
+
+def find_respelt(classes: Mapping[str, int]) -> dict[str, str]:
+    """The classes that differ from a more frequent one in case alone, with its name, by the number of texts of each class."""
+    there = [name for name in sorted(classes, key=classes.__getitem__) if classes[name]]
+    most_frequent = {name.casefold(): name for name in there}
+    return {name: other for name in there if (other := most_frequent[name.casefold()]) != name}
+
+
+def refuse_other_classes(name: str, classes: Sequence[str], other: str, others: Sequence[str]) -> None:
+    """Refuse a model whose classes are not those of another model, or of the texts."""
+    if odd := sorted(set(classes) ^ set(others)):
+        names = listed([printable(one) for one in odd], NAMED_CLASSES)
+        raise MhaError(f"{name}: has other classes than {other}: {names}", "take models of the same classes")

@@ -1,0 +1,259 @@
+"""What a file of labelled texts looks like, guessed from its beginning: format, separator, header, and which column is which."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TypeAlias
+
+from mha_cli.errors import MhaError, listed, plural, shown_path
+from mha_cli.records.headers import LABEL_NAMES, LEAST_TEXTS, USUAL_NAMES, are_numbers, has_header, plain_name
+from mha_cli.records.line_formats import json_object
+from mha_cli.records.objects import dotted_keys, value_at
+from mha_cli.records.parquet import parquet_rows, whole_file
+from mha_cli.records.reader import USUAL, Dialect
+from mha_cli.records.readers import Format, text_lines
+from mha_cli.records.record import SEPARATORS, Columns, is_number, shown_columns
+from mha_cli.records.rows import Row
+from mha_cli.records.tables import no_texts_below, other_width, table_rows, title_above
+from mha_cli.sources.combined_labels import find_combined
+from mha_cli.sources.files import file_pieces, file_reading, is_folder, labelled_format, unpacked_file
+from mha_cli.sources.labels import labels_in, name_of
+
+SAMPLE_ROWS = 1000
+SAMPLE_CHARACTERS = 1 << 22
+MOST_LABEL_CHARACTERS = 60
+LIKELY_TEXT = 0.1  # letters that another column of texts has at least, as a share of what the one that is taken has
+MOST_OTHERS = 3
+SPLIT_NAMES, GROUP_NAMES = {"split", "subset", "partition", "fold"}, {"group", "group_id", "groupid"}
+"""Columns that mark texts for testing, and columns whose equal values keep texts together."""
+PARTS = {"train", "training", "test", "testing", "dev", "valid", "validation", "val", "eval", ""}
+MOST_FRACTIONS = 0.1  # share of a column of labels that may be fractions; reading such a label is an error that names its line
+
+Values: TypeAlias = dict[str, list[object]]  # values of each column
+_CODE = re.compile(r"(?=[!-~]*[\d:/@_])[!-~]*")
+"""A number, a date, a link, an address, an id: one word of ASCII with a digit or a mark that words do not have."""
+_DATE = re.compile(r"\s*\d{1,4}([-./])\d{1,2}\1\d{1,4}\b")
+_WORDS = re.compile(r"[^\W\d_]+")
+_RANKS = {name: rank for rank, name in enumerate(LABEL_NAMES)}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Format of a file, in words, and the columns of its text and class. Other formats than tables have neither separator nor header."""
+
+    format: str
+    separator: str | None = None  # separator of columns in words
+    header: bool | None = None
+    columns: tuple[str, ...] = ()  # names of the columns, or their numbers if there is no header line; empty in formats without columns
+    text_column: str = "text"
+    label_column: str = "label"
+    text_reason: str = ""  # why this is the text column, with other candidates; empty in formats without columns
+    label_reason: str = ""
+    part_column: str = ""  # column such as ``split`` that marks texts as ``test``, else column ``group``; empty for neither
+    label_separator: str | None = None  # separator of several labels in a cell, whose parts come again in others; None if a text has one
+    label_example: str = ""  # such a cell
+    binary_columns: tuple[str, ...] = ()  # label column and others, if all of them hold 0 and 1: perhaps one for each of several labels
+
+    @property
+    def has_split(self) -> bool:
+        """Whether a column marks texts for testing."""
+        return plain_name(self.part_column) in SPLIT_NAMES
+
+
+def find_layout(path: str, text_column: str | None = None, label_column: str | None = None, dialect: Dialect = USUAL) -> Layout:
+    """The layout of a file or folder of labelled texts.
+
+    The text column is by default ``text``, else the one with the longest texts that differ; the label column one with a usual name, else
+    one with few values.
+    """
+    if is_folder(path):
+        return Layout("folder, one sub-folder per class")
+    form = labelled_format(path, dialect)
+    if form == "fasttext":
+        return Layout("fastText")
+    if form in ("csv", "tsv"):
+        found, values = _table(path, form, text_column, label_column, dialect)
+    else:
+        values = _by_key(_objects(path, form, dialect))
+        found = Layout("Parquet" if form == "parquet" else "JSON lines", columns=tuple(values))
+    if not any(values.values()):
+        return replace(found, columns=())  # reading the file gives the error
+    if len(values) == 1:
+        hint = "put the class of every text beside it, in a table or in JSON, or before it as __label__CLASS"
+        raise MhaError(f"{shown_path(path)}: a single column, so there are no labels", hint)
+    given = _given(label_column, found)
+    text, text_reason = _given(text_column, found) or _guessed_text(values, given[0] if given else None, path)
+    label, label_reason = given or _guessed_label(values, text, path)
+    part = _part_column({name: own for name, own in values.items() if name not in (text, label)})
+    separator, example = _label_separator(values.get(label, []))
+    if binary := () if given else _binary_columns(values, label):
+        label_reason = f"one of {len(binary)} columns of 0 and 1: {listed(binary, MOST_OTHERS)}; the others are not read"
+    return Layout(
+        found.format, found.separator, found.header, found.columns, text, label, text_reason, label_reason, part, separator, example, binary
+    )
+
+
+def _objects(path: str, form: Format, dialect: Dialect) -> Iterator[Mapping[str, object]]:
+    if form == "parquet":
+        with whole_file(unpacked_file(path)) as file:
+            yield from parquet_rows(file, shown_path(path))
+        return
+    reading = replace(file_reading(path, Columns(), dialect), strict=False)
+    for number, line in enumerate(text_lines(file_pieces(path), reading), 1):
+        if isinstance(line, MhaError):
+            raise line
+        if not line.isspace():
+            yield json_object(reading.decoded(line, number), f"{reading.name}:{number}")
+
+
+def _by_key(objects: Iterable[Mapping[str, object]]) -> Values:
+    values, size = Values(), 0
+    for found in islice(objects, SAMPLE_ROWS):
+        for key in dotted_keys(found):
+            value = value_at(found, key)
+            values.setdefault(key, []).append(value)
+            size += len(value) if isinstance(value, str) else 1
+        if size > SAMPLE_CHARACTERS:
+            break
+    return values
+
+
+def _table(
+    path: str, form: Format, text_column: str | None, label_column: str | None, dialect: Dialect, skip: int = 0
+) -> tuple[Layout, Values]:
+    """The layout of a table below so many lines, and the values of its columns."""
+    columns = Columns(text_column or "1", (label_column or "2",), "--text-column", "--label-column", required=True)
+    reading = replace(file_reading(path, columns, dialect), strict=False)
+    lines = islice(text_lines(file_pieces(path), reading), skip, None)
+    separator, found = table_rows("\t" if form == "tsv" else ",", lines, reading)
+    rows, size, top = list[list[str]](), 0, 0
+    broken: Row | None = None
+    for row in found:
+        if row.fault or (rows and row.values and len(row.values) != len(rows[0])):
+            broken = broken or row
+        elif row.values:
+            rows.append(row.values)
+            top = top or row.line
+        size += sum(map(len, row.lines))
+        if len(rows) == SAMPLE_ROWS or size > SAMPLE_CHARACTERS:
+            break
+    title = rows[0][0].strip() if rows and not skip else ""
+    if title and title == "".join(rows[0]).strip() and plain_name(title) not in USUAL_NAMES:
+        try:
+            below, values = _table(path, form, text_column, label_column, dialect, top)
+        except MhaError:
+            pass  # the table is what it seems
+        else:
+            plain = {plain_name(name) for name in below.columns if below.header}
+            if len(plain) > 1 and "" not in plain and (plain & USUAL_NAMES or max(map(len, values.values())) >= LEAST_TEXTS):
+                raise title_above(f"{reading.name}:{top}", title, ", ".join(below.columns))
+    header = bool(rows) and (columns.has_header or has_header(rows[0], rows[1:]))
+    if header and len(rows) == 1:
+        if broken:
+            raise broken.fault or other_width(broken, len(rows[0]), separator, reading.name, header)
+        raise no_texts_below(reading.name)
+    first = rows[0] if rows else []
+    names = [cell.strip() for cell in first] if header and not are_numbers(first) else [str(number) for number in range(1, len(first) + 1)]
+    values, num_of = Values(), Counter(names)
+    for name, cells in zip(names, zip(*rows[header:], strict=True), strict=False):
+        values.setdefault(name, list(cells))
+    single = {name: values[name] for name in values if num_of[name] == 1}  # others could not be asked for
+    return Layout("table", SEPARATORS[separator], header, tuple(names)), single if len(single) > 1 else values
+
+
+def _given(column: str | None, found: Layout) -> tuple[str, str] | None:
+    """The requested column; one of a table with a header that is given by its number gets its name."""
+    if column is None:
+        return None
+    if found.header and column not in found.columns and is_number(column) and 0 < int(column) <= len(found.columns):
+        column = found.columns[int(column) - 1]
+    return column, "given"
+
+
+def _guessed_text(values: Values, label_column: str | None, path: str) -> tuple[str, str]:
+    def weight(column: str) -> float:
+        found = values[column]
+        return _num_letters(found) * len(set(map(str, found))) / len(found) if found else 0
+
+    weights = {column: weight(column) for column in values if column != label_column}
+    longest = max(weights, key=weights.__getitem__, default=None)
+    if longest is None or not weights[longest]:
+        raise MhaError(f"{shown_path(path)}: no column of texts among {shown_columns(list(values))}", "set --text-column")
+    likely = [other for other in weights if weights[other] >= LIKELY_TEXT * weights[longest] and not _num_classes(other, values[other])]
+    if weights.get("text"):
+        return "text", f"by its name{_others(likely, 'text')}"
+    reason = f"longest texts, {plural(round(_num_letters(values[longest]) / len(values[longest])), 'letter')} on average"
+    return longest, reason + _others(likely, longest)
+
+
+def _part_column(values: Values) -> str:
+    for column in filter(lambda column: plain_name(column) in SPLIT_NAMES, values):
+        if any(map(is_for_testing, values[column])) and {str(value).strip().casefold() for value in values[column]} <= PARTS:
+            return column
+    return next((column for column in values if plain_name(column) in GROUP_NAMES), "")
+
+
+def is_for_testing(part: object) -> bool:
+    """Whether a value of a split column marks a text for testing."""
+    return str(part).strip().casefold() in ("test", "testing")
+
+
+def _num_letters(found: Sequence[object]) -> int:
+    texts = [value for value in found if isinstance(value, str) and not _CODE.fullmatch(value.strip())]
+    return sum(len(word) for text in texts for word in _WORDS.findall(text))
+
+
+def _guessed_label(values: Values, text_column: str, path: str) -> tuple[str, str]:
+    least = max(map(len, values.values())) / 2  # an object may lack a key
+    numbers = {column: _num_classes(column, found) for column, found in values.items() if column != text_column and len(found) > least}
+    likely = [column for column, number in numbers.items() if number]
+    if not likely:
+        raise MhaError(f"{shown_path(path)}: no column of few classes among {shown_columns(list(values))}", "set --label-column")
+    column = min(likely, key=lambda column: (_rank(column), numbers[column]))
+    reason = "by its name" if _rank(column) < len(LABEL_NAMES) else f"few different values, {numbers[column]}"
+    return column, reason + _others(likely, column)
+
+
+def _binary_columns(values: Values, label: str) -> tuple[str, ...]:
+    """The columns of 0 and 1 that are labels by their names as much as the label column is one; none if it is the only one."""
+    alike = [column for column in values if _rank(column) == _rank(label)]
+    binary = tuple(column for column in alike if {name_of(str(value)) for value in values[column]} <= {"0", "1", "False", "True"})
+    return binary if label in binary and len(binary) > 1 else ()
+
+
+def _label_separator(found: Sequence[object]) -> tuple[str | None, str]:
+    """What separates several labels in a cell, and such a cell; None if a text has one."""
+    _, example, separator = find_combined(Counter(value for value in found if isinstance(value, str) and value.strip()))
+    return separator or None, example
+
+
+def _others(likely: Sequence[str], column: str) -> str:
+    """A note on the other columns that fit."""
+    others = [other for other in likely if other != column]
+    return f"; other candidates: {listed(others, MOST_OTHERS)}" if others else ""
+
+
+def _num_classes(column: str, found: Sequence[object]) -> int:
+    """How many classes a column would have; 0 if it looks like something else. Lists and cells with parts are several labels per text."""
+    separator = _label_separator(found)[0]
+    found = [labels_in(value, separator) if separator and isinstance(value, str) else value for value in found]
+    found = [label for value in found for label in (value if isinstance(value, list) else (value,))]
+    fractions = sum(isinstance(value, float) and math.isfinite(value) and not value.is_integer() for value in found)
+    if fractions > MOST_FRACTIONS * len(found):
+        return 0
+    labels = [*filter(None, (name_of(str(value)) for value in found if isinstance(value, str | int | float)))]
+    number = len(set(labels))
+    usual = sorted(labels, key=len)[len(labels) // 2] if labels else ""
+    least = 1 if _rank(column) < len(LABEL_NAMES) else 2
+    may_be = least <= number <= max(2, len(labels) / 2) and len(usual) <= MOST_LABEL_CHARACTERS and not _DATE.match(usual)
+    return number if may_be else 0
+
+
+def _rank(column: str) -> float:
+    """The place of a column among the usual names of labels, which is better than that of one with such a name as a part."""
+    name = plain_name(column.rpartition(".")[2])
+    parts = [_RANKS[part] + 0.5 for part in re.split(r"[\W_]+", name) if part in _RANKS]
+    return _RANKS[name] if name in _RANKS else min(parts, default=len(LABEL_NAMES))
