@@ -115,7 +115,8 @@ def test_attention_is_between_pieces_and_explanations_are_of_words(mha: Mha) -> 
     assert (seen["words"][0], seen["words"][-1]) == ("[CLS]", "[SEP]")
     np.testing.assert_allclose(np.sum(seen["weights"], axis=-1), 1.0, atol=1e-4)
     explained = mha("explain", "the film was superb", "--gradients", "--checkpoint", "tuned", "--json").json
-    assert explained["words"] == (words := ["the", "film", "was", "superb"])
+    words = ["the", "film", "was", "superb"]
+    assert explained["words"] == words
     texts = [" ".join(words), *(" ".join(words[:place] + words[place + 1 :]) for place in range(4))]
     answers = mha("predict", *texts, "--checkpoint", "tuned", "--json").stdout.splitlines()
     whole, *without = (json.loads(answer)["probabilities"][explained["label"]] for answer in answers)
