@@ -18,6 +18,7 @@ import numpy as np
 
 from mha_cli.errors import MhaError, reason_of, shown_path
 from mha_cli.runs import CHECKPOINT, RUNS
+from mha_cli.system.input_files import open_regular
 
 WAY_OUT = "give a checkpoint that `mha train` wrote"
 MAX_FILE_BYTES = 8_000_000_000
@@ -65,7 +66,7 @@ def open_archive(path: Path, *forms: Sequence[str]) -> Iterator[Archive]:
     A fault of the bytes that shows only inside the ``with`` block also raises MhaError.
     """
     name = shown_path(path)
-    with open_regular(path) as file:
+    with open_checkpoint(path) as file:
         try:
             _refuse_other_kinds(file.read(4), name)
             with zipfile.ZipFile(_InSmallPieces(file.fileno(), closefd=False)) as archive:
@@ -76,35 +77,23 @@ def open_archive(path: Path, *forms: Sequence[str]) -> Iterator[Archive]:
             raise MhaError(f"{name}: damaged, or no checkpoint ({reason_of(error)})", WAY_OUT) from None
 
 
-def open_regular(path: Path) -> io.BufferedReader:
+def open_checkpoint(path: Path) -> io.BufferedReader:
     """A regular file that is neither empty nor too large; opening it waits for nothing, whatever it is."""
     name = shown_path(path)
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        if _URL.match(name):
-            shown = _URL.sub(r"\1://", name, count=1)  # a path has lost the second slash
-            raise MhaError(f"{shown}: is a URL, and mha opens files only", "download it, then give the file") from None
-        run = RUNS / path
-        hint = f"did you mean {shown_path(run)}?" if os.path.isfile(run / CHECKPOINT) else WAY_OUT
-        raise MhaError(f"{name}: no such file", hint) from None
-    except (OSError, ValueError) as error:
-        raise MhaError(f"{name}: cannot be read: {reason_of(error)}", WAY_OUT) from None
-    status = os.fstat(descriptor)
-    problem = ""
-    if stat.S_ISDIR(status.st_mode):
+    if _URL.match(name) and not os.path.lexists(path):
+        shown = _URL.sub(r"\1://", name, count=1)  # a path has lost the second slash
+        raise MhaError(f"{shown}: is a URL, and mha opens files only", "download it, then give the file")
+    if os.path.isdir(path):
         saved_model = os.path.isfile(path / "saved_model.pb")
         problem = "is a SavedModel, which mha exports and does not read" if saved_model else f"is a folder without {CHECKPOINT}"
-    elif not stat.S_ISREG(status.st_mode):
-        problem = "is not a regular file"
-    elif not status.st_size:
-        problem = "is empty"
-    elif status.st_size > MAX_FILE_BYTES:
-        problem = f"is larger than {MAX_FILE_BYTES:,} bytes"
-    if problem:
-        os.close(descriptor)
         raise MhaError(f"{name}: {problem}", WAY_OUT)
-    return os.fdopen(descriptor, "rb")
+    run = RUNS / path
+    file = open_regular(path, f"did you mean {shown_path(run)}?" if os.path.isfile(run / CHECKPOINT) else WAY_OUT)
+    size = os.fstat(file.fileno()).st_size
+    if not 0 < size <= MAX_FILE_BYTES:
+        file.close()
+        raise MhaError(f"{name}: is {f'larger than {MAX_FILE_BYTES:,} bytes' if size else 'empty'}", WAY_OUT)
+    return file
 
 
 def _refuse_other_kinds(first_bytes: bytes, name: str) -> None:

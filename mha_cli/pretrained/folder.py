@@ -4,7 +4,6 @@ The folder is what the Hugging Face libraries write: ``config.json``, ``model.sa
 ``tokenizer.json``; a folder of sentence-transformers has ``modules.json`` beside them. Reading it runs nothing that it brings.
 """
 
-import io
 import json
 import math
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ from mha_cli.arrays import Floats
 from mha_cli.config.settings import Config, TextConfig
 from mha_cli.errors import MhaError, need, printable, reason_of, shown_path
 from mha_cli.pretrained.families import FAMILIES, WORDS, Architecture, Family, unusable
-from mha_cli.system.whole_files import NamedFile
+from mha_cli.system.input_files import open_regular
 from mha_cli.text.pieces import MAX_TOKENIZER_BYTES, PieceTokenizer
 
 TOKENIZER, WEIGHTS = "tokenizer.json", "model.safetensors"
@@ -252,14 +251,9 @@ def _bytes(path: Path, limit: int) -> bytes:
 
 
 def open_file(path: Path, hint: str = PARTS_OF_A_FOLDER) -> BinaryIO:
-    """A regular file, open for reading; it waits for nothing, whatever lies there."""
-    try:
-        if not path.is_file():
-            raise OSError(0, "is not a file" if path.exists() else "no such file")
-        file = io.BufferedReader(NamedFile(path))
-        start = file.peek(1)
-    except (OSError, ValueError) as error:
-        raise unusable(path, reason_of(error), hint) from None
+    """A regular file, open for reading, that does not begin as one of ``OTHER_KINDS``."""
+    file = open_regular(path, hint)
+    start = file.peek(1)
     for beginning, (kind, way_out) in OTHER_KINDS.items():
         if start.startswith(beginning):
             file.close()

@@ -4,34 +4,34 @@ Axes: V words, D width of a vector.
 """
 
 import codecs
-import gzip
 import re
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
+from io import BufferedReader
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import numpy as np
 
 from mha_cli.arrays import Floats, Int32s
 from mha_cli.config.settings import TextConfig
-from mha_cli.errors import MhaError, need, plural, printable, reason_of, shown_path
+from mha_cli.errors import MhaError, need, plural, printable, shown_path
 from mha_cli.pretrained.families import unusable
 from mha_cli.pretrained.folder import DTYPES, MAX_WEIGHT_BYTES, TOKENIZER, WEIGHTS, open_file, open_tensors, read_json
-from mha_cli.records.parquet import parquet_rows
+from mha_cli.records.lines import CHUNK_BYTES, PieceFile, unpacked
 from mha_cli.text.pieces import ANEW, MAX_TOKENIZER_BYTES
 from mha_cli.text.tokenizer import make_tokenizer
 from mha_cli.text.vocabulary import MAX_TOKEN_LENGTH, SPECIAL_TOKENS, Vocabulary
 
-GZIP_MAGIC, CONTROL = b"\x1f\x8b", re.compile(rb"[\0-\x08\x0e-\x1f]")  # characters that are in binary files, and in no text
+CONTROL = re.compile(rb"[\0-\x08\x0e-\x1f]")  # characters that are in binary files, and in no text
 FIRST_BYTES, FIRST_LINES = 4_096, 100  # that show what a file is, and how wide its vectors are
 MAX_NUMBER = 1e30  # sums of larger ones overflow
 MAX_WIDTH, MAX_WORD_BYTES, MAX_LINE_BYTES = 4_096, 1_000, 1 << 18
-VECTOR_FORMATS = "mha reads .vec and .txt, word2vec's .bin, .npy beside a list of words, and model2vec's folder"
+VECTOR_FORMATS = "mha reads .vec and .txt, word2vec's .bin and model2vec's folder"
 WORD_STARTS = "▁Ġ"  # what begins a piece that begins a word
 
 Wanted = Callable[[str], bool]
@@ -88,26 +88,13 @@ def read_vectors(path: Path, vocabulary: Vocabulary, settings: TextConfig) -> Wo
 
 def _rows(path: Path, is_wanted: Wanted) -> Rows:
     if path.is_dir():
-        return _of_folder(path, is_wanted)
-    return _of_array(path, is_wanted) if path.suffix == ".npy" else _of_stream(path, is_wanted)
-
-
-def _of_stream(path: Path, is_wanted: Wanted) -> Rows:
-    with open_file(path, VECTOR_FORMATS) as plain:
-        packed = plain.read(2) == GZIP_MAGIC
-        plain.seek(0)
-        file = cast(IO[bytes], gzip.GzipFile(fileobj=plain)) if packed else plain
-        try:
-            is_binary = CONTROL.search(file.read(FIRST_BYTES))  # whatever its name
-            file.seek(0)
-            yield from (_of_binary if is_binary else _of_lines)(file, path, is_wanted)
-        except (gzip.BadGzipFile, EOFError, zlib.error):
-            raise unusable(path, "the gzip data is cut short or damaged") from None
-
-
-def _lines(file: IO[bytes]) -> Iterator[bytes]:
-    for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b"")):
-        yield line if number else line.removeprefix(codecs.BOM_UTF8)
+        yield from _of_folder(path, is_wanted)
+        return
+    with open_file(path, VECTOR_FORMATS) as packed:
+        pieces = unpacked(iter(partial(packed.read, CHUNK_BYTES), b""), shown_path(path))
+        file = BufferedReader(PieceFile(pieces), CHUNK_BYTES)
+        is_binary = CONTROL.search(file.peek()[:FIRST_BYTES])  # whatever its name
+        yield from (_of_binary if is_binary else _of_lines)(file, path, is_wanted)
 
 
 def _of_lines(file: IO[bytes], path: Path, is_wanted: Wanted) -> Rows:
@@ -115,8 +102,8 @@ def _of_lines(file: IO[bytes], path: Path, is_wanted: Wanted) -> Rows:
 
     The width is that of most of the first lines, since the word of any line may have a space, and any line may be cut short.
     """
-    lines = _lines(file)
-    first = list(islice(lines, FIRST_LINES))
+    lines = iter(partial(file.readline, MAX_LINE_BYTES), b"")
+    first = [line.removeprefix(codecs.BOM_UTF8) for line in islice(lines, FIRST_LINES)]
     header = b"".join(first[:1]).decode(errors="replace").split()
     start, told = (1, printable(header[1])) if len(header) == 2 else (0, "")
     widths = Counter(len(line.split()) - 1 for line in first[start:])
@@ -140,7 +127,7 @@ def _of_binary(file: IO[bytes], path: Path, is_wanted: Wanted) -> Rows:
     """word2vec's format: the number of words and the width, then each word, a space and its numbers."""
     header = file.readline(100).split()
     if len(header) != 2 or not all(map(bytes.isdigit, header)) or not 1 < int(header[1]) <= MAX_WIDTH:
-        raise unusable(path, "is no binary file of word2vec", "of a model of fastText, take the .vec file")
+        raise unusable(path, "is no binary file of word2vec", f"{VECTOR_FORMATS}; of a model of fastText, take the .vec file")
     num_words, width = map(int, header)
     for number in range(1, num_words + 1):
         name, where = bytearray(), f"{shown_path(path)}, vector {number:,}"
@@ -151,38 +138,6 @@ def _of_binary(file: IO[bytes], path: Path, is_wanted: Wanted) -> Rows:
             raise MhaError(f"{where}: is cut short or damaged; line 1 says {num_words:,} words, {width:,} wide", ANEW)
         if is_wanted(word := name.lstrip(b"\n").decode(errors="replace")):
             yield word, np.frombuffer(row, "<f4"), where
-
-
-def _of_array(path: Path, is_wanted: Wanted) -> Rows:
-    """An array on disk, (V, D), and the list of its words."""
-    open_file(path, VECTOR_FORMATS).close()  # opening a pipe would wait
-    try:
-        table = np.lib.format.open_memmap(path, mode="r")  # which refuses pickles
-    except (ValueError, TypeError, OverflowError, OSError) as error:
-        raise unusable(path, f"is no array that can be read: {reason_of(error)}") from None
-    if table.ndim != 2 or table.dtype.kind != "f" or not 1 < table.shape[1] <= MAX_WIDTH:
-        raise unusable(
-            path, f"holds {table.dtype} of shape {table.shape}; each word has a row of 2 to {MAX_WIDTH:,} floats", VECTOR_FORMATS
-        )
-    beside = sorted(other for other in path.parent.iterdir() if other.suffix in (".txt", ".parquet"))
-    lists = [other for other in beside if other.stem == path.stem] or beside
-    if len(lists) != 1:
-        raise unusable(path, f"{plural(len(lists), 'file')} beside it may list its words", f"name the list {printable(path.stem)}.txt")
-    row = -1
-    for row, word in enumerate(_listed_words(lists[0])):
-        if row < len(table) and is_wanted(word):
-            yield word, table[row], f"{shown_path(path)}, row {row:,}"
-    if row + 1 != len(table):
-        raise unusable(lists[0], f"has {plural(row + 1, 'word')}, and {shown_path(path)} {plural(len(table), 'row')}", ANEW)
-
-
-def _listed_words(path: Path) -> Iterator[str]:
-    """One word per line of a text file, or per row of a Parquet file, in its first column."""
-    with open_file(path, VECTOR_FORMATS) as file:
-        if path.suffix == ".txt":
-            yield from (line.decode(errors="replace").strip() for line in _lines(file))
-            return
-        yield from (str(next(iter(row.values()), None)) for row in parquet_rows(file, shown_path(path)))
 
 
 def _of_folder(path: Path, is_wanted: Wanted) -> Rows:

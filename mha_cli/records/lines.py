@@ -3,9 +3,9 @@
 import gzip
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from io import BytesIO
+from io import BytesIO, RawIOBase
 from itertools import chain
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from mha_cli.errors import MhaError
 
@@ -14,16 +14,22 @@ CHUNK_BYTES = 1 << 16  # the largest piece that data unpack to: a few bytes may 
 MAX_LINE_BYTES = 64 * 1024 * 1024  # a longer line is refused before it fills the memory
 
 
-class _PackedFile:
-    """The pieces of a stream as the file that ``gzip`` reads; each comes as soon as it is there."""
+class PieceFile(RawIOBase):
+    """The pieces of a stream as a file; each comes as soon as it is there."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces, self._left = filter(None, pieces), b""
 
-    def read(self, size: int) -> bytes:
+    def readable(self) -> bool:
+        """Whether it can be read."""
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Read what is there of a piece."""
         left = self._left or next(self._pieces, b"")
-        self._left = left[size:]
-        return left[:size]
+        size = min(len(left), len(buffer))
+        buffer[:size], self._left = left[:size], left[size:]
+        return size
 
 
 def unpacked(pieces: Iterable[bytes], name: str, gzipped: bool = False) -> Iterator[bytes]:
@@ -36,7 +42,7 @@ def unpacked(pieces: Iterable[bytes], name: str, gzipped: bool = False) -> Itera
         yield first
         yield from pieces
         return
-    file = gzip.GzipFile(fileobj=cast(IO[bytes], _PackedFile(chain([first], pieces))))
+    file = gzip.GzipFile(fileobj=cast(IO[bytes], PieceFile(chain([first], pieces))))
     try:
         while piece := file.read1(CHUNK_BYTES):
             yield piece

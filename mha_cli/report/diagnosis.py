@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from mha_cli.checkpoint.archive import open_regular
+from mha_cli.checkpoint.archive import open_checkpoint
 from mha_cli.checkpoint.file import FORMAT_VERSION, read_checkpoint
 from mha_cli.runs import CHECKPOINT, CHECKPOINT_VARIABLE, PACKAGED, RUNS, checkpoint_in
 from mha_cli.runtime.engine import usual_engine
@@ -39,7 +39,7 @@ def check_checkpoint(path: Path) -> dict[str, Any]:
     """Facts of a checkpoint, which is read as by every command."""
     path = checkpoint_in(path)
     checkpoint = read_checkpoint(path)
-    with open_regular(path) as file:
+    with open_checkpoint(path) as file:
         digest = hashlib.file_digest(file, "sha256")
         size = file.tell()
     return {

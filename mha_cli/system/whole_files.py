@@ -31,17 +31,6 @@ class Stream(io.FileIO):
         return number
 
 
-class NamedFile(io.FileIO):
-    """A file to read through a buffer; a fault while it is read names it."""
-
-    def readinto(self, buffer: Any, /) -> int | None:
-        """Read into a buffer."""
-        try:
-            return super().readinto(buffer)
-        except OSError as error:
-            raise MhaError(f"{shown_path(str(self.name))}: cannot be read: {reason_of(error)}", "copy or fetch it anew") from None
-
-
 @contextmanager
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """A binary file that takes its place only when everything is written and safe on disk; see ``atomic_replace``.

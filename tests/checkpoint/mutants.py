@@ -166,6 +166,7 @@ def paths(original: Original, rng: random.Random) -> Made:
     yield "a URL", lambda path: Path("https://example.org/a.keras"), "is a URL, and mha opens files only"
     yield "a null byte", lambda path: Path("a\0b"), "cannot be read: embedded null byte"
     yield "a pipe", put(os.mkfifo), "is not a regular file"
+    yield "a folder", put(Path.mkdir), "is a folder without checkpoint.keras"
     yield "an empty file", b"", "is empty"
     yield "a huge file", put(lambda path: (path.touch(), os.truncate(path, 8_000_000_001))), "is larger than 8,000,000,000 bytes"
 

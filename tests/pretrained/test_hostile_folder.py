@@ -183,8 +183,8 @@ HOSTILE: dict[str, tuple[Break, str]] = {
         f"an index of {weight_map!r:.40}": (sharded(weight_map), "weight_map names no files beside it")
         for weight_map in ({WORDS: "../model-1.safetensors"}, {WORDS: "/etc/passwd"}, {WORDS: 1}, {}, [WORDS])
     },
-    "an index of folders": (sharded({WORDS: ".."}), "is not a file"),
-    "an index with a NUL": (sharded({WORDS: "a\0b"}), "no such file"),
+    "an index of folders": (sharded({WORDS: ".."}), "cannot be read: Is a directory"),
+    "an index with a NUL": (sharded({WORDS: "a\0b"}), "embedded null byte"),
     "an index with a long name": (sharded({WORDS: "a" * 300}), "File name too long"),
     "an index of a file that is not there": (sharded({WORDS: "model-2.safetensors"}), "model-2.safetensors: no such file"),
     # other files in place of these
@@ -195,10 +195,10 @@ HOSTILE: dict[str, tuple[Break, str]] = {
     "nothing": (lambda folder: (folder / WEIGHTS).unlink(), f"{WEIGHTS}: no such file; a pretrained encoder has"),
     "a dangling link": (instead(WEIGHTS, link("gone")), f"{WEIGHTS}: no such file"),
     "a link to itself": (instead(WEIGHTS, link(WEIGHTS)), f"{WEIGHTS}: "),
-    "a device": (instead(CONFIG, link("/dev/zero")), f"{CONFIG}: is not a file"),
-    "a folder": (instead(TOKENIZER, Path.mkdir), f"{TOKENIZER}: is not a file"),
-    **{f"a FIFO for {name}": (instead(name, os.mkfifo), f"{name}: is not a file") for name in (WEIGHTS, TOKENIZER, CONFIG)},
-    "a FIFO for modules.json": (lambda folder: os.mkfifo(folder / "modules.json"), "modules.json: is not a file"),
+    "a device": (instead(CONFIG, link("/dev/zero")), f"{CONFIG}: is not a regular file"),
+    "a folder": (instead(TOKENIZER, Path.mkdir), f"{TOKENIZER}: cannot be read: Is a directory"),
+    **{f"a FIFO for {name}": (instead(name, os.mkfifo), f"{name}: is not a regular file") for name in (WEIGHTS, TOKENIZER, CONFIG)},
+    "a FIFO for modules.json": (lambda folder: os.mkfifo(folder / "modules.json"), "modules.json: is not a regular file"),
     # config.json
     "config.json is no text": (file(CONFIG, b"\xfe\xfd"), "config.json: is not valid JSON"),
     "config.json in UTF-16": (file(CONFIG, b"\xff\xfe{\0"), "config.json: is text in UTF-16; save it in UTF-8"),
