@@ -3,7 +3,6 @@
 The models are frozen and refuse unknown keys. The resolved config travels inside the checkpoint.
 """
 
-import codecs
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Annotated, Any, Literal, Self
@@ -79,8 +78,8 @@ FilePath = Annotated[str, Field(min_length=1)]
 def known_encoding(name: str) -> str:
     """The name of a text encoding that Python knows; a ValueError is raised for any other name."""
     with suppress(LookupError, ValueError):  # a ValueError for characters that no name has
-        if codecs.lookup(name)._is_text_encoding:
-            return name
+        "".encode(name)
+        return name
     raise ValueError("no such encoding; name one such as windows-1252, iso-8859-15, gb18030, shift_jis or utf-16")
 
 

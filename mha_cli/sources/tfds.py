@@ -5,7 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import redirect_stdout, suppress
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -15,6 +15,7 @@ from mha_cli.errors import EXIT_FAILURE, MhaError, closest, did_you_mean, printa
 from mha_cli.sources.labelled_text import LabelledText, TextSource
 from mha_cli.sources.labels import labelled, merged
 from mha_cli.sources.targets import names_in_labels
+from mha_cli.system.private_names import only_features_of_tfds
 from mha_cli.system.tensorflow_setup import import_tensorflow
 
 BATCH_SIZE = 256  # texts that are taken from TensorFlow at once
@@ -22,7 +23,6 @@ NETWORK_TIMEOUT_S = 10.0  # seconds that the server of a set has to answer befor
 DEFAULT_DATA_DIR = "~/tensorflow_datasets"  # folder of TFDS's sets unless TFDS_DATA_DIR names another one
 _CATALOGUE = "https://www.tensorflow.org/datasets/catalog/overview"
 _NAME = re.compile(r"\w+(/[\w.+-]+)?(:(\d+|\*)(\.(\d+|\*)){2})?", re.ASCII)
-_OWN_FEATURES = "tensorflow_datasets."
 
 
 class TfdsTexts(TextSource):
@@ -105,7 +105,7 @@ def _open_builder(name: str, data_dir: str) -> Any:
 
     logging.getLogger("absl").setLevel(logging.ERROR)  # TFDS's warnings are about its own use of TensorFlow
     try:
-        with _features_of_tfds_alone(tfds):
+        with only_features_of_tfds():
             return tfds.builder(name, data_dir=data_dir)
     except tfds.core.DatasetNotFoundError:
         hint = closest(name, tfds.list_builders(with_community_datasets=False)) or f"for the names see {_CATALOGUE}"
@@ -115,24 +115,6 @@ def _open_builder(name: str, data_dir: str) -> Any:
         problem = reason_of(error, 1000).rpartition('}": ')[2].rstrip(".")  # after TFDS's repetition of what it was asked for
         hint = f"for names and versions see {_CATALOGUE}, or remove the set's folder if it is damaged"
         raise MhaError(f'data.name is "{shown}": {printable(problem, 200)}', hint) from None
-
-
-@contextmanager
-def _features_of_tfds_alone(tfds: Any) -> Iterator[None]:
-    """Refuse a set's folder that names other features than TFDS's own: to find one, TFDS would import whatever module it names."""
-    connector = tfds.features.FeatureConnector
-    before = vars(connector)["cls_from_name"]
-
-    def cls_from_name(_: Any, name: str) -> Any:
-        if not name.startswith(_OWN_FEATURES):
-            raise ValueError(f"its features.json names {name}, which is none of TFDS's features")
-        return before.__get__(None, connector)(name)
-
-    connector.cls_from_name = classmethod(cls_from_name)
-    try:
-        yield
-    finally:
-        connector.cls_from_name = before
 
 
 def _class_labels(features: Any, settings: TfdsData) -> tuple[str, ...]:

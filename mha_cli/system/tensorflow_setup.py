@@ -7,6 +7,8 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from mha_cli.system.private_names import gradient_registry
+
 in_command = False  # True in a command, whose objects may stay until it ends; a Python program's may become garbage
 
 
@@ -47,13 +49,8 @@ def set_seed(seed: int) -> None:
 
 @contextmanager
 def graphs_let_go() -> Iterator[None]:
-    """Let go of the graphs that are traced in a block, and of their variables.
-
-    TensorFlow keeps for ever, by the names of its custom gradients, the graph that each of them was traced in.
-    """
-    from tensorflow.python.framework import ops
-
-    registered = ops.gradient_registry._registry
+    """Let go of the graphs of custom gradients that are traced in a block, and of their variables."""
+    registered = gradient_registry()
     before = set(registered)
     try:
         yield

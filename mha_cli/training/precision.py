@@ -7,6 +7,7 @@ import keras
 
 from mha_cli.config.settings import Config
 from mha_cli.layers import MultiHeadAttention
+from mha_cli.system.private_names import layers_at_any_depth
 from mha_cli.system.processor import bfloat16_features
 
 WIDE = 128  # width of queries and keys per head from which bfloat16 gains: below it, converting costs more than the products save
@@ -34,8 +35,7 @@ def computing_in(model: keras.Model, precision: str) -> Iterator[None]:
     if precision == "float32":
         yield
         return
-    # Keras's own list of the layers inside layers
-    layers = [layer for layer in model._flatten_layers() if isinstance(layer, MULTIPLYING) and layer is not model.layers[-1]]
+    layers = [layer for layer in layers_at_any_depth(model) if isinstance(layer, MULTIPLYING) and layer is not model.layers[-1]]
     policies = [layer.dtype_policy for layer in layers]
     for layer in layers:
         layer.dtype_policy = keras.DTypePolicy(f"mixed_{precision}")
