@@ -4,26 +4,15 @@ Axes: D model width, R buckets, U units of the logits.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from mha_cli.arrays import Floats
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.parameters import num_outputs
-from mha_cli.linear.one_vs_rest import Regularization
+from mha_cli.linear.one_vs_rest import LinearModel
 from mha_cli.linear.regularization import USUAL_SCALE
 from mha_cli.linear.stacking import Stack
-
-
-@dataclass(frozen=True)
-class LinearModel:
-    """The weights of the layer `linear`, and the bias that the classifier adds."""
-
-    table: Floats  # logits of the n-grams, (R, U); one unit per class, or one for the second of two classes
-    bias: Floats  # logits of every text, (U,)
-    context_weights: Floats | None  # how much n-grams count near a word, (W, K); None without windows
-    regularization: Regularization | None = None  # regularization of the table, where it is known
 
 
 def compose(encoder: Mapping[str, Floats], fitted: LinearModel | None, stack: Stack) -> dict[str, Floats]:
@@ -34,9 +23,7 @@ def compose(encoder: Mapping[str, Floats], fitted: LinearModel | None, stack: St
     if fitted is not None:
         kernel = np.concatenate([kernel, np.eye(len(bias)) * stack.linear_weight])
         bias = bias + fitted.bias * stack.linear_weight
-        linear = {"linear/table": fitted.table}
-        if fitted.context_weights is not None:
-            linear["linear/context_weights"] = fitted.context_weights
+        linear = {f"linear/{name}": weight for name, weight in fitted.weights.items()}
     return {**encoder, "classifier/kernel": kernel.astype(np.float32), "classifier/bias": bias.astype(np.float32), **linear}
 
 

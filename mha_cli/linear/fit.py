@@ -13,11 +13,11 @@ from mha_cli.config.parameters import context_words
 from mha_cli.config.settings import Config
 from mha_cli.corpus.class_weights import loss_weights
 from mha_cli.corpus.corpus import EncodedTexts
-from mha_cli.linear.composition import LinearModel, linear_of
+from mha_cli.linear.composition import linear_of
 from mha_cli.linear.context_weights import learn_context_weights, weighted_logits
 from mha_cli.linear.features import Ngrams, embeddings_of_words, most_in_memory, ngrams_of, text_features
 from mha_cli.linear.ngram_embeddings import learn_ngram_embeddings
-from mha_cli.linear.one_vs_rest import FOLDS, FOLDS_OF_MANY, Coefficients, Examples, Regularization, cross_fitted, fit_one_vs_rest
+from mha_cli.linear.one_vs_rest import FOLDS, FOLDS_OF_MANY, Examples, LinearModel, Regularization, cross_fitted, fit_one_vs_rest
 from mha_cli.linear.regularization import CHOICE_TEXTS, choose_regularization
 from mha_cli.linear.stacking import fit_stack
 from mha_cli.linear.stored_features import StoredFeatures, store_features
@@ -51,8 +51,8 @@ def refit_linear_model(config: Config, data: PreparedData, fitted: LinearModel, 
     """Fit the table and the bias again, with the validation part as well; context weights and regularization stay."""
     what = "fitting the linear model with the validation part"
     fit = _Fit(config, data.with_validation(), callbacks, what)
-    table, bias = fit_one_vs_rest(fit.examples, fitted.regularization or fit.regularization, callbacks, what)
-    return dataclasses.replace(fitted, table=table, bias=bias)
+    refitted = fit_one_vs_rest(fit.examples, fitted.regularization or fit.regularization, callbacks, what)
+    return dataclasses.replace(refitted, context_weights=fitted.context_weights)
 
 
 def linear_logits(config: Config, data: PreparedData, texts: EncodedTexts, fitted: LinearModel) -> Floats:
@@ -61,7 +61,7 @@ def linear_logits(config: Config, data: PreparedData, texts: EncodedTexts, fitte
     num_classes, units = len(data.class_names), len(fitted.bias)
     layer = build_linear(config.linear, len(data.vocabulary), units)
     layer.build((None, *config.text.token_shape))
-    layer.set_weights([fitted.table] if fitted.context_weights is None else [fitted.table, fitted.context_weights])
+    layer.set_weights([*fitted.weights.values()])
     memory_estimate = MemoryEstimate(config.model, num_classes, linear=config.linear, characters=config.text.subword_characters)
     words = dataclasses.replace(texts, pieces=None)
     return predict_outputs(compile_forward(layer, config.text.token_shape), memory_estimate, words, units) + fitted.bias
@@ -93,16 +93,14 @@ class _Fit:
         labels, num_classes = self.texts.labels, len(data.class_names)
         repeats = self.texts.weights
         weights = loss_weights(config, self.texts, num_classes)
-        self.base = earlier = None
+        self.base = None
         if data.base is not None and not data.held_out_before.any():  # only its weights know of its texts
             self.base = linear_of(data.base, num_classes, self.num_words)
-        if self.base is not None:
-            earlier = Coefficients(self.base.table, self.base.bias)
         if in_memory and self.base is None:
             features = text_features(self.texts, self.ngrams, self.linear, callbacks)
         else:
             features = store_features(self.texts, self.linear, embeddings, callbacks)
-        self.examples = Examples(features, labels, num_classes, weights, embeddings, repeats, earlier)
+        self.examples = Examples(features, labels, num_classes, weights, embeddings, repeats, self.base)
 
     @cached_property
     def ngrams(self) -> Ngrams:  # of ``part``
@@ -133,7 +131,7 @@ class _Fit:
         return logits_NU, ngrams_EU
 
     def model(self) -> LinearModel:
-        table, bias = fit_one_vs_rest(self.examples, self.regularization, self.callbacks)
+        fitted = fit_one_vs_rest(self.examples, self.regularization, self.callbacks)
         context_weights = None if self.base is None else self.base.context_weights
         if self.linear.context_windows and context_weights is None:
             logits_NU, ngrams_EU = self.out_of_fold
@@ -142,4 +140,4 @@ class _Fit:
             context_weights = learn_context_weights(
                 self.part, self.ngrams, ngrams_EU, start, self.linear, self.num_words, self.seed, self.callbacks
             )
-        return LinearModel(table, bias, context_weights, self.regularization)
+        return dataclasses.replace(fitted, context_weights=context_weights)

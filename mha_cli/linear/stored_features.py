@@ -67,11 +67,17 @@ def stored(parts: Iterable[Any], embeddings: NgramEmbeddings | None) -> StoredFe
     store, counts = TokenStore(), []
     for features in parts:
         if embeddings is not None:
-            found, columns = np.unique(features.indices, return_inverse=True)
-            sums = csr_matrix((features.data, columns, features.indptr), (features.shape[0], len(found))) @ embeddings.of(found)
-            rows, columns = np.indices(sums.shape)  # zeros as well, since the mean is not zero
-            features = hstack([features, csr_matrix((sums.ravel(), (rows.ravel(), columns.ravel())), sums.shape)], format="csr")
+            features = with_sums(features, embeddings)
         store.append(np.stack([features.indices, features.data.view(np.int32)], axis=1))
         counts.append(np.diff(features.indptr))
     stops = np.cumsum(np.concatenate(counts), dtype=np.int64)
     return StoredFeatures(store, np.concatenate([[0], stops[:-1]]), stops, features.shape[1])
+
+
+def with_sums(features: Any, embeddings: NgramEmbeddings) -> Any:
+    """Sparse features, (n, R), and the sums of their embeddings in D further columns; these hold zeros as well, since they are centred."""
+    occurring, columns = np.unique(features.indices, return_inverse=True)
+    compact = csr_matrix((features.data, columns, features.indptr), (features.shape[0], len(occurring)))
+    sums = compact @ embeddings.of(occurring)
+    rows, columns = np.indices(sums.shape)
+    return hstack([features, csr_matrix((sums.ravel(), (rows.ravel(), columns.ravel())), sums.shape)], format="csr")

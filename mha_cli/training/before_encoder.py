@@ -6,8 +6,8 @@ from pathlib import Path
 
 from mha_cli.arrays import Floats
 from mha_cli.config.settings import Config
-from mha_cli.linear.composition import LinearModel
 from mha_cli.linear.fit import cross_fit_linear_model, fit_linear_model, refit_linear_model
+from mha_cli.linear.one_vs_rest import LinearModel
 from mha_cli.preparation.prepare import PreparedData
 from mha_cli.system.callbacks import Callbacks
 from mha_cli.training.distillation import answers_of_linear_model, answers_of_run, with_answers
@@ -52,9 +52,7 @@ def _fitted(config: Config, data: PreparedData, path: Path, callbacks: Callbacks
         if chooses:
             arrays["out_of_fold"] = logits_NU[:num_labelled]
     linear = linear or fit_linear_model(config, data, callbacks)
-    arrays |= {"table": linear.table, "bias": linear.bias}
-    if linear.context_weights is not None:
-        arrays["context_weights"] = linear.context_weights
+    arrays |= {**linear.weights, "bias": linear.bias}
     if config.refits_linear:
         refitted = refit_linear_model(config, data, linear, callbacks)
         arrays |= {"refitted_table": refitted.table, "refitted_bias": refitted.bias}

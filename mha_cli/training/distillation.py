@@ -20,8 +20,8 @@ from mha_cli.corpus.batches import Rows
 from mha_cli.corpus.class_weights import loss_weights
 from mha_cli.corpus.corpus import join_texts
 from mha_cli.errors import plural
-from mha_cli.linear.composition import LinearModel
 from mha_cli.linear.fit import linear_logits
+from mha_cli.linear.one_vs_rest import LinearModel
 from mha_cli.linear.stacking import answers_alone
 from mha_cli.preparation.prepare import PreparedData
 from mha_cli.runtime.metrics import answers_among

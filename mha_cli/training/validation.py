@@ -12,8 +12,9 @@ from mha_cli.arrays import Floats
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.settings import Config
 from mha_cli.corpus.class_weights import loss_weights, never_answered
-from mha_cli.linear.composition import LinearModel, compose
+from mha_cli.linear.composition import compose
 from mha_cli.linear.fit import linear_logits
+from mha_cli.linear.one_vs_rest import LinearModel
 from mha_cli.linear.stacking import Stack, answers_alone, fit_stack, probabilities_of
 from mha_cli.model.classifier import build_classifier, keras_config
 from mha_cli.preparation.prepare import PreparedData

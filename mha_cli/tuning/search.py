@@ -15,7 +15,7 @@ import mha_cli.training  # noqa: F401 - before all that imports TensorFlow: it s
 from mha_cli.config.loading import config_to_yaml
 from mha_cli.config.settings import Config, LinearConfig
 from mha_cli.errors import MhaError, shown_path
-from mha_cli.linear.composition import LinearModel
+from mha_cli.linear.one_vs_rest import LinearModel
 from mha_cli.preparation.prepare import PreparedData, prepare
 from mha_cli.runs import ANSWERS, METRICS
 from mha_cli.sources.opening import with_columns

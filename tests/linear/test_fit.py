@@ -14,10 +14,9 @@ from mha_cli.corpus.corpus import EncodedTexts
 from mha_cli.linear import dual_descent, one_vs_rest
 from mha_cli.linear import features as features_module
 from mha_cli.linear import fit as module
-from mha_cli.linear.composition import LinearModel
 from mha_cli.linear.features import ngrams_of, text_features
 from mha_cli.linear.fit import cross_fit_linear_model, fit_linear_model, linear_logits, refit_linear_model
-from mha_cli.linear.one_vs_rest import FOLDS, FOLDS_OF_MANY, Examples, fit_one_vs_rest
+from mha_cli.linear.one_vs_rest import FOLDS, FOLDS_OF_MANY, Examples, LinearModel, fit_one_vs_rest
 from mha_cli.linear.regularization import choose_regularization
 from mha_cli.preparation.prepare import PreparedData
 from mha_cli.runtime.forward import ForwardPass
@@ -147,9 +146,9 @@ def test_refitted_on_the_validation_part_too() -> None:
     both = encoded(texts + [[30, 10], [30, 11]] * 5, [*labels, *[1] * 10])
     assert first.regularization is not None
     features = text_features(both, ngrams_of(both, settings(1)), settings(1))
-    table, bias = fit_one_vs_rest(Examples(features, both.labels, 2, np.ones(len(both), np.float32)), first.regularization)
-    np.testing.assert_array_equal(refitted.table, table)
-    np.testing.assert_array_equal(refitted.bias, bias)
+    expected = fit_one_vs_rest(Examples(features, both.labels, 2, np.ones(len(both), np.float32)), first.regularization)
+    np.testing.assert_array_equal(refitted.table, expected.table)
+    np.testing.assert_array_equal(refitted.bias, expected.bias)
     assert refitted.context_weights is first.context_weights
 
 

@@ -9,10 +9,11 @@ from scipy.sparse import csr_matrix
 from sklearn.svm import LinearSVC
 from sklearn.utils.class_weight import compute_sample_weight
 
-from mha_cli.arrays import Bools, Floats, Int32s, Int64s
+from mha_cli.arrays import Bools, Float64s, Floats, Int32s, Int64s
 from mha_cli.linear import dual_descent, one_vs_rest
 from mha_cli.linear.features import NgramEmbeddings
-from mha_cli.linear.one_vs_rest import Coefficients, Examples, Regularization, feature_weights, fit_one_vs_rest, log_odds_ratios
+from mha_cli.linear.one_vs_rest import Examples, LinearModel, Regularization, feature_weights, fit_one_vs_rest, log_odds_ratios
+from mha_cli.sources.targets import one_hot
 from tests.linear.test_dual_descent import stored
 
 NUM_TEXTS, BUCKETS = 61, 23
@@ -33,7 +34,7 @@ def random_features(num_classes: int, num_texts: int = NUM_TEXTS) -> tuple[Float
 
 def fit(
     features: Any, labels: Int32s, num_classes: int, weights: Floats | None = None, embeddings: NgramEmbeddings | None = None
-) -> Coefficients:
+) -> LinearModel:
     weights = np.ones(len(labels), np.float32) if weights is None else weights
     return fit_one_vs_rest(Examples(csr_matrix(features), labels, num_classes, weights, embeddings), REGULARIZATION)
 
@@ -61,6 +62,12 @@ def weights_by_hand(features: Floats, labels: Int32s, num_classes: int) -> list[
     return weights
 
 
+def counted_weights(features: Floats, has_class: Any) -> Float64s:
+    """The module's weights of features, (F,), by the classes of each text, (N, C)."""
+    has_feature = (features > 0).astype(float)
+    return feature_weights(has_feature.sum(axis=0), has_class.T @ has_feature, has_class.mean(axis=0), len(features))
+
+
 @pytest.mark.parametrize("num_classes", [2, 3, 7])
 def test_weights_and_ratios_are_those_of_the_formulas(num_classes: int) -> None:
     features, labels = random_features(num_classes)
@@ -70,7 +77,7 @@ def test_weights_and_ratios_are_those_of_the_formulas(num_classes: int) -> None:
         of_class = labels == class_id
         found = log_odds_ratios(presence[of_class].sum(axis=0), presence.sum(axis=0), of_class.mean(), min(num_classes, 3))
         np.testing.assert_allclose(found, ratios_by_hand(features, labels, class_id, num_classes), rtol=1e-12)
-    found = feature_weights(csr_matrix(features), labels, num_classes)
+    found = counted_weights(features, one_hot(labels, num_classes))
     np.testing.assert_allclose(found, weights_by_hand(features, labels, num_classes), rtol=1e-6)
 
 
@@ -163,7 +170,12 @@ def test_a_large_c_takes_the_solver_of_all_classes_at_once(monkeypatch: pytest.M
     examples = Examples(csr_matrix(features), labels, 3, np.ones(NUM_TEXTS, np.float32))
     monkeypatch.setattr(one_vs_rest, "MOST_ONE_BY_ONE", 1.5 * 3 * examples.features.nnz / NUM_TEXTS)
     at_once: list[float] = []
-    monkeypatch.setattr(one_vs_rest, "_fit_stored", lambda features, examples, regularization, *_: at_once.append(regularization.c))
+
+    def all_at_once(examples: Examples, regularization: Regularization, *_: Any) -> tuple[Floats, Floats, Floats]:
+        at_once.append(regularization.c)
+        return np.zeros((BUCKETS, 3)), np.zeros(3), np.zeros(0)
+
+    monkeypatch.setattr(one_vs_rest, "_all_at_once", all_at_once)
     for c in (1.0, 8.0, 2 * one_vs_rest.LARGEST_DUAL_C):
         fit_one_vs_rest(examples, Regularization(c, 1.0))
     assert at_once == [8.0]
@@ -174,7 +186,7 @@ def test_of_several_labels_each_has_the_model_of_its_own_two_classes(monkeypatch
     features, classes = random_features(3)
     labels = np.stack([classes == 0, classes != 1, classes == 2], axis=1)
     fitted = fit(features, labels, 3)
-    weights = feature_weights(csr_matrix(features), labels, 3)
+    weights = counted_weights(features, labels)
     weighed = features * np.nan_to_num(weights)  # one bucket never occurs
     weighed /= np.sqrt(np.square(weighed).sum() / NUM_TEXTS)
     assert fitted.table.shape == (BUCKETS, 3)
@@ -202,7 +214,7 @@ def test_a_text_of_weight_two_is_the_text_twice(num_classes: int, on_disk: bool,
     times = rng.integers(1, 4, NUM_TEXTS)
     known = NgramEmbeddings(np.array([0, 2, 3, UNUSED, 17]), rng.normal(size=(5, 7)).astype(np.float32), 0.3)
 
-    def fitted(times: Int64s, weights: Floats, repeats: Floats | None) -> Coefficients:
+    def fitted(times: Int64s, weights: Floats, repeats: Floats | None) -> LinearModel:
         rows = np.repeat(np.arange(NUM_TEXTS), times)
         read = np.hstack([features, features[:, known.buckets] @ known.table])[rows]
         given = stored(read, 7) if on_disk else csr_matrix(features[rows])

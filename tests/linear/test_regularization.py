@@ -11,9 +11,11 @@ from sklearn.svm import LinearSVC
 
 from mha_cli.arrays import Floats, Int32s
 from mha_cli.linear import one_vs_rest, regularization
-from mha_cli.linear.one_vs_rest import Examples, Regularization, feature_weights
+from mha_cli.linear.one_vs_rest import Examples, Regularization
 from mha_cli.linear.regularization import CHOICE_FOLDS, STEP, USUAL_SCALE, choose_regularization, usual_c
 from mha_cli.linear.stacking import SCALE_SPREAD
+from mha_cli.sources.targets import one_hot
+from tests.linear.test_one_vs_rest import counted_weights
 
 BUCKETS = 40
 SEED = 3
@@ -46,7 +48,7 @@ def judged_by_hand(features: Floats, labels: Int32s, num_classes: int, c: float)
     folds, logits = np.array(folds_by_hand(labels, num_classes)), np.zeros((len(labels), num_classes))
     for fold in range(CHOICE_FOLDS):
         own, others = folds == fold, folds != fold
-        scale = feature_weights(csr_matrix(features[others]), labels[others], num_classes)
+        scale = counted_weights(features[others], one_hot(labels[others], num_classes))
         weighed = features * scale
         weighed /= np.sqrt((weighed[others] ** 2).sum(axis=1).mean())
         for class_id in [1] if num_classes == 2 else range(num_classes):

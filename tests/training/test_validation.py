@@ -10,7 +10,8 @@ import pytest
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config
-from mha_cli.linear.composition import LinearModel, compose, decompose
+from mha_cli.linear.composition import compose, decompose
+from mha_cli.linear.one_vs_rest import LinearModel
 from mha_cli.linear.stacking import Stack, fit_stack, probabilities_of
 from mha_cli.model.classifier import build_classifier
 from mha_cli.preparation.prepare import PreparedData
