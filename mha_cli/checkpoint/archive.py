@@ -6,7 +6,6 @@ Nothing is ever unpacked to disk, and nothing is decompressed: the members have 
 import hashlib
 import io
 import os
-import re
 import stat
 import struct
 import zipfile
@@ -25,8 +24,6 @@ MAX_FILE_BYTES = 8_000_000_000
 MAX_READ_BYTES = 1 << 17
 """Bytes that a read may ask for, so that an archive's directory, which zipfile reads whole, has a few thousand entries at most."""
 HEADER_BYTES, END_BYTES = 30, 22  # a member's header without its name, and the record that closes an archive without its comment
-
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?!/)")
 
 
 def require(holds: bool, name: str, problem: str) -> None:
@@ -80,13 +77,8 @@ def open_archive(path: Path, *forms: Sequence[str]) -> Iterator[Archive]:
 def open_checkpoint(path: Path) -> io.BufferedReader:
     """A regular file that is neither empty nor too large; opening it waits for nothing, whatever it is."""
     name = shown_path(path)
-    if _URL.match(name) and not os.path.lexists(path):
-        shown = _URL.sub(r"\1://", name, count=1)  # a path has lost the second slash
-        raise MhaError(f"{shown}: is a URL, and mha opens files only", "download it, then give the file")
     if os.path.isdir(path):
-        saved_model = os.path.isfile(path / "saved_model.pb")
-        problem = "is a SavedModel, which mha exports and does not read" if saved_model else f"is a folder without {CHECKPOINT}"
-        raise MhaError(f"{name}: {problem}", WAY_OUT)
+        raise MhaError(f"{name}: is a folder without {CHECKPOINT}", WAY_OUT)
     run = RUNS / path
     file = open_regular(path, f"did you mean {shown_path(run)}?" if os.path.isfile(run / CHECKPOINT) else WAY_OUT)
     size = os.fstat(file.fileno()).st_size
@@ -99,17 +91,11 @@ def open_checkpoint(path: Path) -> io.BufferedReader:
 def _refuse_other_kinds(first_bytes: bytes, name: str) -> None:
     from mha_cli.records.readers import EXTENSIONS, extension_of
 
-    extension = extension_of(name)
-    if first_bytes == b"\x89HDF":
-        raise MhaError(f"{name}: is an HDF5 file, as old versions of Keras wrote, not a checkpoint of mha", WAY_OUT)
-    if first_bytes.startswith(b"PK"):
-        return
+    extension = "" if first_bytes.startswith(b"PK") else extension_of(name)
     if extension in {*EXTENSIONS, ".txt"}:
         raise MhaError(f"{name}: is data, not a checkpoint", f"give it with --data {name}, or to `mha predict` with --input {name}")
     if extension in {".yaml", ".yml"}:
         raise MhaError(f"{name}: is a config, not a checkpoint", f"`mha train --config {name}` makes a checkpoint")
-    if extension in {".onnx", ".tflite"}:
-        raise MhaError(f"{name}: is an export for other programs, not a checkpoint", "give the checkpoint that it was made from")
 
 
 class _InSmallPieces(io.FileIO):
@@ -124,13 +110,8 @@ class _InSmallPieces(io.FileIO):
 def _refuse_other_members(archive: zipfile.ZipFile, forms: Sequence[Sequence[str]], name: str, descriptor: int) -> None:
     entries = sorted(archive.infolist(), key=lambda entry: entry.header_offset)
     found = [entry.orig_filename for entry in entries]
-    missing = [member for member in forms[0] if member not in found]
-    if missing == ["vocabulary.txt", "mha.json"]:
-        problem = "Keras saved it, without mha's settings and vocabulary"
-    elif any(set(form) <= set(found) for form in forms):
-        problem = "has members that do not belong there"
-    else:
-        problem = f"has no {missing[0]}"
+    missing = next((member for member in forms[0] if member not in found), "")
+    problem = "has members that do not belong there" if any(set(form) <= set(found) for form in forms) else f"has no {missing}"
     require(sorted(found) in map(sorted, forms), name, f"not a checkpoint of mha: {problem}")
     are_plain = all(entry.compress_type == zipfile.ZIP_STORED and entry.compress_size == entry.file_size for entry in entries)
     require(are_plain, name, "holds compressed members")

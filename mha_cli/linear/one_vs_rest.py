@@ -97,9 +97,14 @@ class Examples:
         return 0 if self.embeddings is None else self.embeddings.table.shape[1]
 
     @property
+    def times(self) -> Floats:
+        """How often each text counts, (N,)."""
+        return np.ones(len(self.labels), np.float32) if self.repeats is None else self.repeats
+
+    @property
     def total(self) -> float:
         """Number of texts, by how often they count."""
-        return len(self.labels) if self.repeats is None else float(self.repeats.sum(dtype=np.float64))
+        return float(self.times.sum(dtype=np.float64))
 
     def at(self, rows: Bools) -> Self:
         """The texts of some rows."""
@@ -147,7 +152,7 @@ def _one_by_one(examples: Examples, regularization: Regularization, callbacks: C
             return 0.0, 0.0
         if is_class.all() or not is_class.any():
             return 0.0, 1.0 if is_class.all() else -1.0
-        weights = examples.weights * _label_weights(is_class, examples.repeats) if are_several(labels) else examples.weights
+        weights = examples.weights * _label_weights(is_class, examples.times) if are_several(labels) else examples.weights
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # what a thousand passes leave does not generalize
             model = LinearSVC(C=c, dual=c <= LARGEST_DUAL_C, tol=TOLERANCE, random_state=0).fit(read, is_class, weights)
@@ -170,7 +175,7 @@ def _all_at_once(examples: Examples, regularization: Regularization, callbacks: 
     start_NU = None if examples.earlier is None else examples.earlier.logits(features) / regularization.scale
     c = regularization.c * examples.weights
     if are_several(labels):
-        c = c[:, None] * _label_weights(labels, examples.repeats)
+        c = c[:, None] * _label_weights(labels, examples.times)
     weights_FU, bias_U = dual_descent(features, labels, examples.num_classes, c, shift_F, scale_F, callbacks, what, start_NU)
     weights_FU *= regularization.scale * scale_F[:, None]
     return weights_FU, regularization.scale * bias_U, shift_F[features.num_columns - examples.embedding_width :]
@@ -183,27 +188,27 @@ def _shift_and_scale(
 
     The last D columns are sums of embeddings: they are centred and get one factor, n-grams get their weights. ``dtype`` is the parts'.
     """
-    labels, num_classes, total, width = examples.labels, examples.num_classes, examples.total, examples.embedding_width
-    buckets = num_columns - width
+    labels, num_classes, times_N, total = examples.labels, examples.num_classes, examples.times, examples.total
+    buckets = num_columns - examples.embedding_width
     found_R, within_CR = np.zeros(buckets), np.zeros((num_classes, buckets), dtype)
     sums_F, squares_F = np.zeros((2, num_columns))
     for rows, part in parts:
-        repeats = None if examples.repeats is None else examples.repeats[rows]
-        sums_F += np.bincount(part.indices, _repeated(part.data, part.indptr, repeats), num_columns)
-        squares_F += np.bincount(part.indices, _repeated(np.square(part.data), part.indptr, repeats), num_columns)
+        times = np.repeat(times_N[rows], np.diff(part.indptr))
+        sums_F += np.bincount(part.indices, part.data * times, num_columns)
+        squares_F += np.bincount(part.indices, np.square(part.data) * times, num_columns)
         ngrams = part[:, :buckets]
-        counts = _repeated(np.ones_like(ngrams.data), ngrams.indptr, repeats)
+        counts = np.repeat(times_N[rows], np.diff(ngrams.indptr)).astype(dtype)
         found_R += np.bincount(ngrams.indices, counts, buckets)
         occurrences = csr_matrix((counts, ngrams.indices, ngrams.indptr), ngrams.shape)
         of_classes = (csr_matrix(one_hot(labels[rows], num_classes)).T @ occurrences).tocoo()
         within_CR[of_classes.row, of_classes.col] += of_classes.data
-    shares = [float(np.average(has_class(labels, class_id), weights=examples.repeats)) for class_id in range(num_classes)]
+    shares = [float(np.average(has_class(labels, class_id), weights=times_N)) for class_id in range(num_classes)]
     scale_R = feature_weights(found_R, within_CR, shares, total)
     rms = float(np.sqrt(np.square(scale_R) @ squares_F[:buckets] / total)) or 1.0
     mean_D = sums_F[buckets:] / total
     spread = float(np.sqrt((squares_F[buckets:] / total - np.square(mean_D)).sum())) or 1.0
     weight = 1.0 if examples.embeddings is None else examples.embeddings.weight
-    return np.concatenate([np.zeros(buckets), mean_D]), np.concatenate([scale_R / rms, np.full(width, weight / spread)])
+    return np.concatenate([np.zeros(buckets), mean_D]), np.concatenate([scale_R / rms, np.full(len(mean_D), weight / spread)])
 
 
 def cross_fitted(
@@ -217,15 +222,10 @@ def cross_fitted(
         yield folds == fold, fit_one_vs_rest(examples.at(folds != fold), regularization, callbacks, what)
 
 
-def _label_weights(labels: Bools, repeats: Floats | None) -> Floats:
+def _label_weights(labels: Bools, times: Floats) -> Floats:
     """Weight of each text's loss for labels, (N, C) or one, (N,): the root of what would give the texts with and without one the same."""
-    shares = np.clip(np.average(labels, axis=0, weights=repeats), 1e-9, 1 - 1e-9)
+    shares = np.clip(np.average(labels, axis=0, weights=times), 1e-9, 1 - 1e-9)
     return np.sqrt(np.where(labels, 0.5 / shares, 0.5 / (1 - shares)), dtype=np.float32)
-
-
-def _repeated(values: Any, indptr: Any, repeats: Floats | None) -> Any:
-    """The values stored of each row times how often the row counts."""
-    return values if repeats is None else values * np.repeat(repeats, np.diff(indptr))
 
 
 def feature_weights(found_F: Any, within_CF: Floats, shares: Sequence[float], num_texts: float) -> Float64s:

@@ -26,12 +26,10 @@ BINARIES: dict[bytes, tuple[str, str]] = {
     **{b"BZh%d1AY&SY" % level: ("packed with bzip2", _UNPACK.format("bunzip2")) for level in range(1, 10)},
     b"\xfd7zXZ\0": ("packed with xz", _UNPACK.format("unxz")),
     b"\x28\xb5\x2f\xfd": ("packed with zstd", _UNPACK.format("unzstd")),
-    b"\x04\x22\x4d\x18": ("packed with lz4", _UNPACK.format("unlz4")),
     b"7z\xbc\xaf\x27\x1c": ("a 7z archive", "unpack it first"),
     b"Rar!\x1a\x07": ("a RAR archive", "unpack it first"),
     b"PAR1\x15": ("Parquet", "add --format parquet, or name it .parquet"),
     **dict.fromkeys((b"ARROW1\0\0", b"\xff\xff\xff\xff"), ("an Arrow or Feather file", "write it as Parquet or CSV")),
-    b"Obj\x01": ("an Avro file", "write it as Parquet or CSV"),
     b"\x89HDF\r\n\x1a\n": ("an HDF5 file", _EXPORT),
     b"SQLite format 3\0": ("an SQLite database", _EXPORT),
     b"\x93NUMPY": ("a NumPy array", _EXPORT),
@@ -39,11 +37,6 @@ BINARIES: dict[bytes, tuple[str, str]] = {
     b"\x89PNG\r\n\x1a\n": ("a PNG picture", _EXPORT),
     b"\xff\xd8\xff": ("a JPEG picture", _EXPORT),
     **dict.fromkeys((b"GIF87a", b"GIF89a"), ("a GIF picture", _EXPORT)),
-    b"\x7fELF": ("a program", _EXPORT),
-    b"\x1f\x9d": ("packed with compress", _UNPACK.format("uncompress")),
-    **{b"\x80%c\x95" % protocol: ("a pickle", _EXPORT) for protocol in (4, 5)},
-    b"ORC\n": ("an ORC file", "write it as Parquet or CSV"),
-    b"{\\rtf": ("an RTF document", _EXPORT),
 }
 """First bytes of files that are no text: kind, and the next thing to do."""
 _TAR_AT, _TAR = 257, b"ustar"
@@ -59,9 +52,6 @@ def utf_8(pieces: Iterable[bytes], name: str, encoding: str | None = None) -> It
     first = beginning_of(pieces, lambda beginning: any(known.startswith(beginning) for known in _BEGINNINGS))
     mark = next((mark for mark in MARKS if first.startswith(mark)), b"")
     first, encoding = first.removeprefix(mark), MARKS[mark] if mark else encoding
-    if encoding is None and (guess := _wide_without_mark(first)):
-        kind = guess[:6].upper()
-        raise MhaError(f"{name}: not UTF-8, but likely {kind} without a byte-order mark", f"add --encoding {guess}, or save it as UTF-8")
     if not mark:
         refuse_binary(first, name, encoding)
     if encoding is None or mark == BOM:
@@ -74,12 +64,12 @@ def utf_8(pieces: Iterable[bytes], name: str, encoding: str | None = None) -> It
         try:
             text = decoder.decode(piece, final=not piece)
         except UnicodeError as error:
-            found, read = "", ""
+            fault, before = "", ""
             if isinstance(error, UnicodeDecodeError):
-                found, read = f": byte 0x{error.object[error.start]:02X}", error.object[: error.start].decode(encoding, "ignore")
-            yield read.encode("utf-8", "replace")
-            line = num_lines + read.count("\n")
-            raise MhaError(f"{name}:{line}: not {encoding}{found}", "name another encoding, or save it as UTF-8") from None
+                fault, before = f": byte 0x{error.object[error.start]:02X}", error.object[: error.start].decode(encoding, "ignore")
+            yield before.encode("utf-8", "replace")
+            line = num_lines + before.count("\n")
+            raise MhaError(f"{name}:{line}: not {encoding}{fault}", "name another encoding, or save it as UTF-8") from None
         num_lines += text.count("\n")
         yield text.encode("utf-8", "replace")
 
@@ -92,19 +82,6 @@ def refuse_binary(beginning: bytes, name: str, encoding: str | None = None) -> N
     if beginning[_TAR_AT:].startswith(_TAR):
         found = found or ("a tar archive", "unpack it first")
     elif encoding is None and len(probed) >= _LEAST_PROBED and controls > MOST_CONTROLS * len(probed):
-        found = found or ("binary data", _EXPORT)
+        found = found or ("binary data", f"{_EXPORT}, or name their encoding")
     if found:
         raise MhaError(f"{name}: {found[0]}, not texts", found[1])
-
-
-def _wide_without_mark(beginning: bytes) -> str | None:
-    """Which UTF-16 or UTF-32 these bytes likely are: of each character, all bytes but one are zero or nearly, as in most alphabets."""
-    for width in (4, 2):
-        probed = beginning[: min(len(beginning), _PROBED_BYTES) // width * width]
-        if len(probed) < 2 * width or b"\0" not in probed:
-            continue
-        low = [sum(byte < 9 for byte in probed[start::width]) / (len(probed) // width) for start in range(width)]
-        for order, (letter, *rest) in (("le", low), ("be", low[::-1])):
-            if letter < 0.25 and min(rest) > 0.75:
-                return f"utf-{8 * width}-{order}"
-    return None

@@ -148,10 +148,9 @@ def container(original: Original, rng: random.Random) -> Made:
     yield "header of a member", patched(whole, start, "I", rng.randrange(1 << 32)), damaged()
     yield "name of a member", patched(whole, start + 30, "B", rng.choice(b"ABC\0/")), damaged()
     keras = packed(dict.fromkeys(("metadata.json", "config.json", "model.weights.h5"), b""))
-    yield "saved by Keras", keras, "not a checkpoint of mha: Keras saved it, without mha's settings and vocabulary"
+    yield "saved by Keras", keras, "not a checkpoint of mha: has no vocabulary.txt"
     yield "many members", packed((f"{number}", b"") for number in range(3000)), damaged("its directory is too large")
     yield "no archive", rng.randbytes(3000), damaged("File is not a zip file")
-    yield "HDF5", members.get("model.weights.h5", b"\x89HDF"), "is an HDF5 file, as old versions of Keras wrote, not a checkpoint of mha"
 
 
 def paths(original: Original, rng: random.Random) -> Made:
@@ -160,10 +159,9 @@ def paths(original: Original, rng: random.Random) -> Made:
     def put(make: Callable[[Path], object]) -> Callable[[Path], Path]:
         return lambda path: (make(path), path)[1]
 
-    for extension, kind in ((".csv", "data"), (".yaml", "a config"), (".onnx", "an export for other programs")):
+    for extension, kind in ((".csv", "data"), (".yaml", "a config")):
         yield kind, lambda path, name=f"a{extension}": (Path(name).write_text("text,label"), Path(name))[1], f"is {kind}, not a checkpoint"
     yield "nothing there", put(lambda path: None), "no such file"
-    yield "a URL", lambda path: Path("https://example.org/a.keras"), "is a URL, and mha opens files only"
     yield "a null byte", lambda path: Path("a\0b"), "cannot be read: embedded null byte"
     yield "a pipe", put(os.mkfifo), "is not a regular file"
     yield "a folder", put(Path.mkdir), "is a folder without checkpoint.keras"
