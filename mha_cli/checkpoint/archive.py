@@ -109,10 +109,10 @@ class _InSmallPieces(io.FileIO):
 
 def _refuse_other_members(archive: zipfile.ZipFile, forms: Sequence[Sequence[str]], name: str, descriptor: int) -> None:
     entries = sorted(archive.infolist(), key=lambda entry: entry.header_offset)
-    found = [entry.orig_filename for entry in entries]
-    missing = next((member for member in forms[0] if member not in found), "")
-    problem = "has members that do not belong there" if any(set(form) <= set(found) for form in forms) else f"has no {missing}"
-    require(sorted(found) in map(sorted, forms), name, f"not a checkpoint of mha: {problem}")
+    names = [entry.orig_filename for entry in entries]
+    missing = next((member for member in forms[0] if member not in names), "")
+    problem = "has members that do not belong there" if any(set(form) <= set(names) for form in forms) else f"has no {missing}"
+    require(sorted(names) in map(sorted, forms), name, f"not a checkpoint of mha: {problem}")
     are_plain = all(entry.compress_type == zipfile.ZIP_STORED and entry.compress_size == entry.file_size for entry in entries)
     require(are_plain, name, "holds compressed members")
     are_files = all(stat.S_IFMT(entry.external_attr >> 16) in {0, stat.S_IFREG} for entry in entries)

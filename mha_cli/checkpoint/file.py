@@ -74,9 +74,9 @@ class Checkpoint:
     @cached_property
     def text_pipeline(self) -> TextPipeline:
         """The way from a text to what the model reads; a large tokenizer takes a fifth of a second."""
-        text, rows, where = self.config.text, self.config.model.num_pieces, f"{self.name or 'this model'}: {TOKENIZER}"
+        text, rows, name = self.config.text, self.config.model.num_pieces, f"{self.name or 'this model'}: {TOKENIZER}"
         length = encoder_length(self.config)
-        pieces = None if self.tokenizer is None else PieceTokenizer(self.tokenizer, rows, length, text.truncation, where)
+        pieces = None if self.tokenizer is None else PieceTokenizer(self.tokenizer, rows, length, text.truncation, name)
         return TextPipeline(text, self.vocabulary, pieces)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -165,8 +165,8 @@ def _read_archive(archive: Archive) -> Checkpoint:
     name = archive.name
     description = _read_description(archive)
     if description.get("format") != FORMAT_VERSION:
-        found = printable(repr(description.get("format")), 20)
-        raise MhaError(f"{name}: has format {found}; this version of mha reads format {FORMAT_VERSION}", "update mha, or train anew")
+        written = printable(repr(description.get("format")), 20)
+        raise MhaError(f"{name}: has format {written}; this version of mha reads format {FORMAT_VERSION}", "update mha, or train anew")
     digests: Any = description.get("sha256")
     require(isinstance(digests, dict), name, "has no checksums")
 

@@ -63,11 +63,11 @@ def learn_context_weights(
 def weighted_logits(texts: EncodedTexts, ngrams: Ngrams, logits_EU: Floats, linear: LinearConfig, context_weights: Floats) -> Floats:
     """The logits of texts from their n-grams and context weights, (N, U); arguments as of ``learn_context_weights``."""
     sums_PU, counts_P = _of_tokens(texts, ngrams, logits_EU)
-    variable, found_NU = keras.Variable(context_weights), np.zeros((len(texts), logits_EU.shape[1]), np.float32)
+    variable, weighed_NU = keras.Variable(context_weights), np.zeros((len(texts), logits_EU.shape[1]), np.float32)
     for rows in training_batches(texts.lengths, np.random.default_rng(0), BATCH_TEXTS):
         weights_BL = position_weights(ids_of(texts.padded(rows)), linear.end_decay, linear.context_windows, variable)
-        found_NU[rows] = _weighed(weights_BL, texts.padded(rows, sums_PU), texts.padded(rows, counts_P))
-    return found_NU
+        weighed_NU[rows] = _weighed(weights_BL, texts.padded(rows, sums_PU), texts.padded(rows, counts_P))
+    return weighed_NU
 
 
 def _of_tokens(texts: EncodedTexts, ngrams: Ngrams, logits_EU: Floats) -> tuple[Floats, Floats]:

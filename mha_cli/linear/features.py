@@ -75,11 +75,11 @@ def ngrams_of(texts: EncodedTexts, linear: LinearConfig, callbacks: Callbacks = 
         starts = np.cumsum(lengths) - lengths
         rows = np.repeat(np.arange(len(lengths)), lengths)
         positions = np.arange(len(token_ids)) - starts[rows]
-        found = []
+        cells_by_length = []
         for n, (numbers, _) in enumerate(hashed_ngrams(token_ids[None], range(1, linear.max_ngram + 1), buckets)):
             whole = positions >= n  # the others reach back into the text before
-            found.append((rows[whole] * buckets + numbers[0, whole]) * longest + positions[whole])
-        cells, last_positions = np.divmod(np.sort(np.concatenate(found)), longest)
+            cells_by_length.append((rows[whole] * buckets + numbers[0, whole]) * longest + positions[whole])
+        cells, last_positions = np.divmod(np.sort(np.concatenate(cells_by_length)), longest)
         distinct = np.diff(cells, append=-1) != 0  # of an n-gram that comes again the last position
         rows, numbers = np.divmod(cells[distinct], buckets)
         parts.append(numbers.astype(np.int32))

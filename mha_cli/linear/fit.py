@@ -123,11 +123,11 @@ class _Fit:
         buckets_E = self.ngrams.buckets if self.linear.context_windows else np.empty(0, np.int32)
         units = self.examples.units
         logits_NU, ngrams_EU = (np.zeros((number, units), np.float32) for number in (len(self.texts), len(buckets_E)))
-        for own, model in cross_fitted(self.examples, self.regularization, self.folds, self.callbacks):
-            logits_NU[own] = model.logits(self.examples.features[own])
+        for held_out, model in cross_fitted(self.examples, self.regularization, self.folds, self.callbacks):
+            logits_NU[held_out] = model.logits(self.examples.features[held_out])
             if self.linear.context_windows:
-                own_E = np.repeat(own[self.rows], np.diff(self.ngrams.offsets))
-                ngrams_EU[own_E] = model.table[buckets_E[own_E]]
+                held_out_E = np.repeat(held_out[self.rows], np.diff(self.ngrams.offsets))
+                ngrams_EU[held_out_E] = model.table[buckets_E[held_out_E]]
         return logits_NU, ngrams_EU
 
     def model(self) -> LinearModel:

@@ -81,8 +81,8 @@ def fit_stack(
         loss = float(pull @ np.square(x - usual) + shares @ losses)
         return loss, gradient + 2.0 * pull * (x - usual)
 
-    found = minimize(loss_and_gradient, usual, jac=True, method="L-BFGS-B").x
-    return Stack(float(found[0]), 0.0 if linear_logits is None else float(found[1]), found[-units:].astype(np.float32))
+    fitted = minimize(loss_and_gradient, usual, jac=True, method="L-BFGS-B").x
+    return Stack(float(fitted[0]), 0.0 if linear_logits is None else float(fitted[1]), fitted[-units:].astype(np.float32))
 
 
 def answers_alone(linear_logits: Floats, labels: Labels, weights: Floats | None = None, dtype: npt.DTypeLike = np.float32) -> Array:
@@ -105,8 +105,8 @@ def fit_scale(logits: Floats, labels: Labels, weights: Floats | None = None) -> 
         probabilities = probabilities_of(np.float32(np.exp(logarithm)) * logits, are_several(labels))
         return pull + mean_loss_and_accuracy(probabilities, labels, weights=weights)[0]
 
-    found = minimize_scalar(loss, bounds=(-LARGEST_SCALE, LARGEST_SCALE), method="bounded")
-    return float(np.exp(found.x)), float(found.fun)
+    fitted = minimize_scalar(loss, bounds=(-LARGEST_SCALE, LARGEST_SCALE), method="bounded")
+    return float(np.exp(fitted.x)), float(fitted.fun)
 
 
 def probabilities_of(logits: Floats, several: bool = False) -> Floats:

@@ -85,9 +85,9 @@ class Family:
             sizes = Architecture.model_validate({**self.defaults, **described})
         except ValidationError as error:
             fault = error.errors()[0]
-            found = printable(repr(fault["input"])) if isinstance(fault["input"], str | int | float) else "missing or no such value"
+            value = printable(repr(fault["input"])) if isinstance(fault["input"], str | int | float) else "missing or no such value"
             message = fault["msg"].lower().replace("input should", "it should")
-            raise unusable(path, f"{fault['loc'][0]} is {found}; {message}", "fetch the file anew, or take another encoder") from None
+            raise unusable(path, f"{fault['loc'][0]} is {value}; {message}", "fetch the file anew, or take another encoder") from None
         if sizes.embed_dim % sizes.num_heads:
             raise unusable(path, f"{sizes.num_heads} heads do not divide {sizes.embed_dim} units")
         if self.counts_from_padding:
@@ -103,11 +103,11 @@ class Family:
         positions_SD = read("embeddings.position_embeddings.weight", (sizes.num_positions, width))[-sizes.max_pieces :]
         if sizes.num_segments:
             positions_SD = positions_SD + read("embeddings.token_type_embeddings.weight", (sizes.num_segments, width))[0]
-        found = {"embedding/token_embedding/words": words_VD, "embedding/position_embedding/embeddings": positions_SD}
+        weights = {"embedding/token_embedding/words": words_VD, "embedding/position_embedding/embeddings": positions_SD}
 
         def add_norm(ours: str, theirs: str) -> None:
-            found[f"{ours}/gamma"] = read(f"{theirs}.weight", (width,))
-            found[f"{ours}/beta"] = read(f"{theirs}.bias", (width,))
+            weights[f"{ours}/gamma"] = read(f"{theirs}.weight", (width,))
+            weights[f"{ours}/beta"] = read(f"{theirs}.bias", (width,))
 
         def dense(theirs: str, inputs: int, outputs: int) -> tuple[Floats, Floats]:
             return read(f"{theirs}.weight", (outputs, inputs)).T, read(f"{theirs}.bias", (outputs,))
@@ -118,16 +118,16 @@ class Family:
             theirs = {part: f"{self.block}{number}.{name}" for part, name in self.parts.items()}
             for part in ("query", "key", "value"):
                 kernel_DF, bias_F = dense(theirs[part], width, width)
-                found[f"{ours}/attention/{part}_kernel"] = kernel_DF.reshape(width, *heads)
-                found[f"{ours}/attention/{part}_bias"] = bias_F.reshape(heads)
+                weights[f"{ours}/attention/{part}_kernel"] = kernel_DF.reshape(width, *heads)
+                weights[f"{ours}/attention/{part}_bias"] = bias_F.reshape(heads)
             kernel_FD, bias_D = dense(theirs["output"], width, width)
-            found[f"{ours}/attention/output_kernel"] = kernel_FD.reshape(*heads, width)
-            found[f"{ours}/attention/output_bias"] = bias_D
+            weights[f"{ours}/attention/output_kernel"] = kernel_FD.reshape(*heads, width)
+            weights[f"{ours}/attention/output_bias"] = bias_D
             add_norm(f"{ours}/attention_norm", theirs["attention_norm"])
             for part, sides in (("feed_forward_in", (width, hidden)), ("feed_forward_out", (hidden, width))):
-                found[f"{ours}/{part}/kernel"], found[f"{ours}/{part}/bias"] = dense(theirs[part], *sides)
+                weights[f"{ours}/{part}/kernel"], weights[f"{ours}/{part}/bias"] = dense(theirs[part], *sides)
             add_norm(f"{ours}/feed_forward_norm", theirs["feed_forward_norm"])
-        return found
+        return weights
 
 
 _BERT = {

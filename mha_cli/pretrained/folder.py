@@ -84,8 +84,8 @@ def read_pretrained(folder: Path) -> PretrainedEncoder:
     described = read_json(path)
     name = described.get("model_type")
     if (family := FAMILIES.get(name) if isinstance(name, str) else None) is None:
-        found = printable(name) if isinstance(name, str) else "missing"
-        raise unusable(path, f"model_type is {found}", f"mha reads these families: {', '.join(FAMILIES)}")
+        given_name = printable(name) if isinstance(name, str) else "missing"
+        raise unusable(path, f"model_type is {given_name}", f"mha reads these families: {', '.join(FAMILIES)}")
     architecture = family.architecture(described, path)
     if architecture.num_weights * min(DTYPES.values()) > MAX_WEIGHT_BYTES:
         raise unusable(path, f"describes {architecture.num_weights:,} weights", SMALLER)
@@ -142,8 +142,9 @@ def _pooling(path: Path) -> Pooling:
     on = [name for name, value in described.items() if name.startswith("pooling_mode_") and value is True]
     named = described.get("pooling_mode", on or "mean")
     chosen = named if isinstance(named, list) else [named]
-    if found := [pooling for name, pooling in POOLINGS.items() if name in chosen]:
-        return found[0]
+    for name, pooling in POOLINGS.items():
+        if name in chosen:
+            return pooling
     raise unusable(path, f"pools by {printable(', '.join(map(str, chosen)))}", "mha pools by mean, cls or max")
 
 
@@ -160,8 +161,8 @@ def _longest_text(tokenizer: Path, transformer: Path, flags: Mapping[str, bool])
     if of_sentences.get("do_lower_case") is True and not (flags.get("lowercase") or "Lowercase" in flags):
         wrong.append(("do_lower_case", sentences))
     for name, path in wrong:
-        found = flags.get(FLAGS[name], False)
-        problem = f"{FLAGS[name]} is {found}, and {name} of {path.name} is {not found}"
+        flag = flags.get(FLAGS[name], False)
+        problem = f"{FLAGS[name]} is {flag}, and {name} of {path.name} is {not flag}"
         raise unusable(tokenizer, problem, "write into both what the encoder was trained with")
     limits = of_sentences.get("max_seq_length"), of_pieces.get("model_max_length")
     return next((limit for limit in limits if isinstance(limit, int | float) and limit > 2), math.inf)
@@ -192,9 +193,9 @@ def _weights(folder: Path, family: Family, architecture: Architecture) -> dict[s
             for name in file.keys():  # noqa: SIM118, it is no dictionary
                 tensors[name.replace("Norm.gamma", "Norm.weight").replace("Norm.beta", "Norm.bias")] = (path, file, name)
         prefix = next((name.removesuffix(WORDS) for name in tensors if name.endswith(WORDS)), "")
-        parts = (prefix + "embeddings.", prefix + family.block)
-        slices = [file.get_slice(theirs) for name, (_, file, theirs) in tensors.items() if name.startswith(parts)]
-        size = sum(DTYPES.get(part.get_dtype(), 0) * math.prod(part.get_shape()) for part in slices)
+        beginnings = (prefix + "embeddings.", prefix + family.block)
+        slices = [file.get_slice(theirs) for name, (_, file, theirs) in tensors.items() if name.startswith(beginnings)]
+        size = sum(DTYPES.get(tensor.get_dtype(), 0) * math.prod(tensor.get_shape()) for tensor in slices)
         if size > MAX_WEIGHT_BYTES:
             raise unusable(paths[0], f"holds {size:,} bytes of weights", SMALLER)
 
@@ -202,10 +203,10 @@ def _weights(folder: Path, family: Family, architecture: Architecture) -> dict[s
             if prefix + name not in tensors:
                 raise unusable(paths[0], f"has no tensor {printable(prefix + name)}", "config.json describes another encoder")
             path, file, theirs = tensors[prefix + name]
-            part, shown = file.get_slice(theirs), printable(theirs)
-            dtype, found = part.get_dtype(), tuple(part.get_shape())
-            if found != shape:
-                raise unusable(path, f"{shown} has the shape {found}; config.json implies {shape}")
+            tensor, shown = file.get_slice(theirs), printable(theirs)
+            dtype, shape_on_disk = tensor.get_dtype(), tuple(tensor.get_shape())
+            if shape_on_disk != shape:
+                raise unusable(path, f"{shown} has the shape {shape_on_disk}; config.json implies {shape}")
             if dtype not in DTYPES:
                 raise unusable(path, f"{shown} is of type {printable(str(dtype))}", f"mha reads {', '.join(DTYPES)}")
             numbers = np.array(file.get_tensor(theirs), np.float32)
@@ -234,12 +235,12 @@ def _weight_files(folder: Path) -> list[Path]:
 def read_json(path: Path, kind: type = dict, limit: int = MAX_JSON_BYTES) -> Any:
     """The JSON object, or another ``kind``, in a file of at most ``limit`` bytes."""
     try:
-        found = json.loads(_bytes(path, limit))
+        value = json.loads(_bytes(path, limit))
     except (ValueError, RecursionError) as error:
         raise unusable(path, f"is not valid JSON: {reason_of(error)}") from None
-    if not isinstance(found, kind):
+    if not isinstance(value, kind):
         raise unusable(path, f"holds no JSON {'object' if kind is dict else 'array'}")
-    return found
+    return value
 
 
 def _bytes(path: Path, limit: int) -> bytes:

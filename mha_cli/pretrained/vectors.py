@@ -32,10 +32,10 @@ FIRST_BYTES, FIRST_LINES = 4_096, 100  # that show what a file is, and how wide 
 MAX_NUMBER = 1e30  # sums of larger ones overflow
 MAX_WIDTH, MAX_WORD_BYTES, MAX_LINE_BYTES = 4_096, 1_000, 1 << 18
 VECTOR_FORMATS = "mha reads .vec and .txt, word2vec's .bin and model2vec's folder"
-WORD_STARTS = "▁Ġ"  # what begins a piece that begins a word
+WORD_STARTS = "▁Ġ"  # marks of a piece that begins a word
 
 Wanted = Callable[[str], bool]
-Rows = Iterator[tuple[str, Any, str]]  # wanted words, their numbers, (D,), and where they are
+WordRows = Iterator[tuple[str, Any, str]]  # wanted words, their numbers, (D,), and the location in the file
 
 
 @dataclass(frozen=True)
@@ -63,30 +63,30 @@ def read_vectors(path: Path, vocabulary: Vocabulary, settings: TextConfig) -> Wo
     """
     words, tokenize = vocabulary.tokens[len(SPECIAL_TOKENS) :], make_tokenizer(settings)
     of_texts, num_more = {*words, *map(str.lower, words)}, settings.vocabulary_size - len(vocabulary)
-    found, more = dict[str, Floats](), dict[str, Floats]()
+    of_words, more = dict[str, Floats](), dict[str, Floats]()
 
     def is_wanted(word: str) -> bool:
         if word in of_texts:
-            return word not in found
+            return word not in of_words
         return len(more) < num_more and word not in more and len(word) <= MAX_TOKEN_LENGTH and tokenize(word) == [word]
 
-    for word, numbers, where in _rows(path, is_wanted):
+    for word, numbers, location in _vectors(path, is_wanted):
         try:
             vector = np.array(numbers, np.float64)
         except ValueError:
-            raise MhaError(f"{where}: what follows the word are no numbers", ANEW) from None
+            raise MhaError(f"{location}: what follows the word are no numbers", ANEW) from None
         if not -MAX_NUMBER < vector.min() <= vector.max() < MAX_NUMBER:
-            raise MhaError(f"{where}: holds NaN or numbers that are too large", ANEW)
-        (found if word in of_texts else more)[word] = vector.astype(np.float32)
-    if not found:
+            raise MhaError(f"{location}: holds NaN or numbers that are too large", ANEW)
+        (of_words if word in of_texts else more)[word] = vector.astype(np.float32)
+    if not of_words:
         raise unusable(path, f"has none of the {plural(len(words), 'word')} of the texts", "take vectors of the language of your texts")
-    spellings = {word: word if word in found else word.lower() for word in words}
-    vectors = {word: found[spelling] for word, spelling in spellings.items() if spelling in found} | more
+    spellings = {word: word if word in of_words else word.lower() for word in words}
+    vectors = {word: of_words[spelling] for word, spelling in spellings.items() if spelling in of_words} | more
     whole = Vocabulary([*words, *more])
     return WordVectors(whole, np.array(whole.ids(vectors), np.int32), np.stack([*vectors.values()]))
 
 
-def _rows(path: Path, is_wanted: Wanted) -> Rows:
+def _vectors(path: Path, is_wanted: Wanted) -> WordRows:
     if path.is_dir():
         yield from _of_folder(path, is_wanted)
         return
@@ -97,7 +97,7 @@ def _rows(path: Path, is_wanted: Wanted) -> Rows:
         yield from (_of_binary if is_binary else _of_lines)(file, path, is_wanted)
 
 
-def _of_lines(file: IO[bytes], path: Path, is_wanted: Wanted) -> Rows:
+def _of_lines(file: IO[bytes], path: Path, is_wanted: Wanted) -> WordRows:
     """Lines of a word and its numbers; a first line with the number of words and the width may come before them.
 
     The width is that of most of the first lines, since the word of any line may have a space, and any line may be cut short.
@@ -113,34 +113,34 @@ def _of_lines(file: IO[bytes], path: Path, is_wanted: Wanted) -> Rows:
     if start and widths and told != str(width):
         raise MhaError(f"{shown_path(path)}: most lines have {width:,} numbers; line 1 says {told}", ANEW)
     for number, line in enumerate(chain(first[start:], lines), start + 1):
-        where, fields = f"{shown_path(path)}:{number}", line.split(None, 1)
+        location, fields = f"{shown_path(path)}:{number}", line.split(None, 1)
         word = fields[0].decode(errors="replace") if fields else ""
         if is_wanted(word):
             parts = line.rsplit(None, width)
             if len(parts) <= width:
-                raise MhaError(f"{where}: has {plural(len(parts) - 1, 'number')}; most vectors have {width:,}", ANEW)
+                raise MhaError(f"{location}: has {plural(len(parts) - 1, 'number')}; most vectors have {width:,}", ANEW)
             if parts[0] == fields[0]:  # or it is a phrase that begins with the word
-                yield word, [b"" if b"_" in part else part for part in parts[1:]], where  # Python takes 1_0 for a number
+                yield word, [b"" if b"_" in part else part for part in parts[1:]], location  # Python takes 1_0 for a number
 
 
-def _of_binary(file: IO[bytes], path: Path, is_wanted: Wanted) -> Rows:
+def _of_binary(file: IO[bytes], path: Path, is_wanted: Wanted) -> WordRows:
     """word2vec's format: the number of words and the width, then each word, a space and its numbers."""
     header = file.readline(100).split()
     if len(header) != 2 or not all(map(bytes.isdigit, header)) or not 1 < int(header[1]) <= MAX_WIDTH:
         raise unusable(path, "is no binary file of word2vec", f"{VECTOR_FORMATS}; of a model of fastText, take the .vec file")
     num_words, width = map(int, header)
     for number in range(1, num_words + 1):
-        name, where = bytearray(), f"{shown_path(path)}, vector {number:,}"
+        name, location = bytearray(), f"{shown_path(path)}, vector {number:,}"
         while (byte := file.read(1)) not in (b" ", b"") and len(name) < MAX_WORD_BYTES:
             name += byte
         row = file.read(4 * width)
         if byte != b" " or len(row) < 4 * width:
-            raise MhaError(f"{where}: is cut short or damaged; line 1 says {num_words:,} words, {width:,} wide", ANEW)
+            raise MhaError(f"{location}: is cut short or damaged; line 1 says {num_words:,} words, {width:,} wide", ANEW)
         if is_wanted(word := name.lstrip(b"\n").decode(errors="replace")):
-            yield word, np.frombuffer(row, "<f4"), where
+            yield word, np.frombuffer(row, "<f4"), location
 
 
-def _of_folder(path: Path, is_wanted: Wanted) -> Rows:
+def _of_folder(path: Path, is_wanted: Wanted) -> WordRows:
     """model2vec's folder: the vectors of the pieces that are whole words."""
     need("model.vectors", "pretrained", "safetensors")
     from safetensors import SafetensorError
@@ -154,9 +154,9 @@ def _of_folder(path: Path, is_wanted: Wanted) -> Rows:
     with ExitStack() as stack:
         file = open_tensors(path / WEIGHTS, stack)
         try:
-            part = file.get_slice("embeddings")
-            num_rows, width = part.get_shape()
-            whole = part.get_dtype() in DTYPES and len(pieces) <= num_rows <= MAX_WEIGHT_BYTES // 4 // width and 1 < width <= MAX_WIDTH
+            tensor = file.get_slice("embeddings")
+            num_rows, width = tensor.get_shape()
+            whole = tensor.get_dtype() in DTYPES and len(pieces) <= num_rows <= MAX_WEIGHT_BYTES // 4 // width and 1 < width <= MAX_WIDTH
         except (SafetensorError, ValueError, ZeroDivisionError):
             whole = False
         if not whole:

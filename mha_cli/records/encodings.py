@@ -78,10 +78,10 @@ def refuse_binary(beginning: bytes, name: str, encoding: str | None = None) -> N
     """Raise an MhaError if a stream begins as a file that holds no text: by its first bytes, or by many control characters."""
     probed = beginning[:_PROBED_BYTES]
     controls = len(probed.translate(None, _NO_CONTROLS))
-    found = next((known for magic, known in BINARIES.items() if beginning.startswith(magic)), None)
+    kind = next((known for magic, known in BINARIES.items() if beginning.startswith(magic)), None)
     if beginning[_TAR_AT:].startswith(_TAR):
-        found = found or ("a tar archive", "unpack it first")
+        kind = kind or ("a tar archive", "unpack it first")
     elif encoding is None and len(probed) >= _LEAST_PROBED and controls > MOST_CONTROLS * len(probed):
-        found = found or ("binary data", f"{_EXPORT}, or name their encoding")
-    if found:
-        raise MhaError(f"{name}: {found[0]}, not texts", found[1])
+        kind = kind or ("binary data", f"{_EXPORT}, or name their encoding")
+    if kind:
+        raise MhaError(f"{name}: {kind[0]}, not texts", kind[1])

@@ -100,10 +100,10 @@ def fasttext_records(lines: Iterable[bytes | MhaError], reading: Reading) -> Ite
             raise MhaError(f"--field {printable(field)}: {reading.name}: fastText's lines have no such column", hint)
 
     def record_of(line: str, raw: bytes, number: int) -> Record:
-        found = list(_LABEL.finditer(line))
-        if columns.required and not found:
+        marks = list(_LABEL.finditer(line))
+        if columns.required and not marks:
             raise MhaError(f"{reading.name}:{number}: no label", f"begin the line with {LABEL_PREFIX} and the name of its class")
-        labels = [label[1] for label in found]
+        labels = [label[1] for label in marks]
         text, label = _LABEL.sub("", line).strip(), labels if len(labels) > 1 else labels[0] if labels else None
         row: dict[str, object] = {"text": text, "label": label}
         return Record(text, raw, tuple([row if field == ALL else row[field] for field in columns.fields]), b"", number)

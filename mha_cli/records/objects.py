@@ -13,20 +13,20 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _UNSAFE = re.compile("[\x80-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-def value_at(found: Mapping[str, object], key: str) -> object:
+def value_at(values: Mapping[str, object], key: str) -> object:
     """The value of a key, in which a dot leads into a nested object unless a key has the dot itself; ``ABSENT`` if there is none."""
-    if key in found:
-        return found[key]
+    if key in values:
+        return values[key]
     for place, character in enumerate(key):
-        inner = found.get(key[:place]) if character == "." else None
+        inner = values.get(key[:place]) if character == "." else None
         if isinstance(inner, Mapping) and (value := value_at(inner, key[place + 1 :])) is not ABSENT:
             return value
     return ABSENT
 
 
-def dotted_keys(found: Mapping[str, object]) -> Iterator[str]:
+def dotted_keys(values: Mapping[str, object]) -> Iterator[str]:
     """The keys of an object, and those of a nested one with a dot before them."""
-    waiting = deque(found.items())
+    waiting = deque(values.items())
     while waiting:
         key, value = waiting.popleft()
         if isinstance(value, Mapping) and value:
@@ -46,7 +46,7 @@ def plain_json(value: object, default: Callable[[Any], object] | None = None, in
     except ValueError:
         plain = json.loads(json.dumps(value, default=default), parse_constant=lambda _: None)
         text = json.dumps(plain, ensure_ascii=False, indent=indent)
-    return text if text.isascii() else _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return text if text.isascii() else _UNSAFE.sub(lambda character: f"\\u{ord(character[0]):04x}", text)
 
 
 def json_kind(value: object) -> str:

@@ -65,13 +65,12 @@ def parquet_rows(file: IO[bytes], name: str, wanted: dict[str, str] | None = Non
         if not any(f"{path}.".startswith(f"{column}.") for path in paths):
             raise missing_column(column, setting, paths, name)
     read = tuple(f"{column}." for column in wanted or ())
-    for part in (
-        group.column(number) for group in groups for number, path in enumerate(paths) if not wanted or f"{path}.".startswith(read)
-    ):
-        packed, unpacked = part.total_compressed_size, part.total_uncompressed_size
+    chunks = (group.column(number) for group in groups for number, path in enumerate(paths) if not wanted or f"{path}.".startswith(read))
+    for chunk in chunks:
+        packed, unpacked = chunk.total_compressed_size, chunk.total_uncompressed_size
         if unpacked > max(MAX_LINE_BYTES, MOST_INFLATED * packed):
-            found = f'the column "{printable(part.path_in_schema)}" unpacks from {packed:,} to {unpacked:,} bytes'
-            raise MhaError(f"{name}: {found}", "write one text per row")
+            problem = f'the column "{printable(chunk.path_in_schema)}" unpacks from {packed:,} to {unpacked:,} bytes'
+            raise MhaError(f"{name}: {problem}", "write one text per row")
     batches, number = opened.iter_batches(BATCH_ROWS, columns=wanted and list(wanted), use_threads=False), 0
     while True:
         with _faults_named(name):

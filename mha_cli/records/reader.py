@@ -35,23 +35,23 @@ class StreamWarnings:
     @property
     def lines(self) -> list[str]:
         """All warnings, one line each."""
-        found = [self._format] if self._format else []
+        lines = [self._format] if self._format else []
         if self.num_weightless:
-            found.append(f"texts left out, since they have weight 0: {self.num_weightless:,}")
+            lines.append(f"texts left out, since they have weight 0: {self.num_weightless:,}")
         if self.num_quoted_rows:
             rows = "a line that would be a row" if self.num_quoted_rows == 1 else f"{self.num_quoted_rows:,} lines that would be rows"
             held = f"a quoted field holds {rows} without the quote"
-            found.append(f"{self._first_quoted}: {held}; {self._no_quoting} reads every line as a row")
+            lines.append(f"{self._first_quoted}: {held}; {self._no_quoting} reads every line as a row")
         if fault := self._first_fault:
             number = f", the first of {self._num_faulty:,} such lines" if self._num_faulty > 1 else ""
-            found.append(f"{fault.message}{number}; such bytes are read as U+FFFD; {fault.hint}")
-        return found
+            lines.append(f"{fault.message}{number}; such bytes are read as U+FFFD; {fault.hint}")
+        return lines
 
     def begin_plain(self, first: str, name: str, text_column: str) -> None:
         """Warn if the first line looks like a line of another format and the user named none."""
-        if self._guessed and (found := _other_format(first, text_column)):
-            look, form = found
-            hint = f"add --format {form}, or --format lines if that is right"
+        if self._guessed and (other := _other_format(first, text_column)):
+            look, format_name = other
+            hint = f"add --format {format_name}, or --format lines if that is right"
             self._format = f"{name}: read as plain lines, though the first {look}; {hint}"
 
     def count_not_utf_8(self, fault: MhaError, line: int) -> None:

@@ -34,11 +34,11 @@ EXTENSIONS: dict[str, Format] = {
 }
 
 
-def read_records(form: Format, pieces: Iterable[bytes], reading: Reading) -> Iterator[Record]:
+def read_records(record_format: Format, pieces: Iterable[bytes], reading: Reading) -> Iterator[Record]:
     """The records of a stream, however its bytes are cut, each as soon as its last line is there."""
-    if form == "parquet":
+    if record_format == "parquet":
         return parquet_records(unpacked(pieces, reading.name, reading.gzipped), reading)
-    return _OF_LINES[form](text_lines(pieces, reading), reading)
+    return _OF_LINES[record_format](text_lines(pieces, reading), reading)
 
 
 def text_lines(pieces: Iterable[bytes], reading: Reading) -> Iterator[bytes | MhaError]:

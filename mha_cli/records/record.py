@@ -75,8 +75,8 @@ class Columns(NamedTuple):
         counts = Counter(names)
         repeated = next((name for name in (names if self.takes_all else (self.text, *self.fields)) if counts[name] > 1), None)
         if self.has_header and repeated is not None:
-            found = f'the column "{printable(repeated)}" occurs {counts[repeated]} times'
-            raise MhaError(f"{location}: {found}", "rename all but one of them")
+            problem = f'the column "{printable(repeated)}" occurs {counts[repeated]} times'
+            raise MhaError(f"{location}: {problem}", "rename all but one of them")
         text, *fields = [self._position(column, setting, names, location) for column, setting in wanted]
         return text, fields
 
@@ -94,19 +94,19 @@ class Columns(NamedTuple):
             raise MhaError(f"{location}: no column {column} among {len(names)}", f"count them from 1 (see {setting})")
         return int(column) - 1
 
-    def record(self, found: Mapping[str, object], location: str, raw: bytes, line: int) -> Record:
+    def record(self, values: Mapping[str, object], location: str, raw: bytes, line: int) -> Record:
         """The record in an object."""
-        text = value_at(found, self.text)
-        fields = tuple([found if self.takes_all and field == ALL else value_at(found, field) for field in self.fields])
+        text = value_at(values, self.text)
+        fields = tuple([values if self.takes_all and field == ALL else value_at(values, field) for field in self.fields])
         if text is ABSENT:
-            raise missing_column(self.text, self.text_setting, dotted_keys(found), location)
+            raise missing_column(self.text, self.text_setting, dotted_keys(values), location)
         if self.required and ABSENT in fields:
             field = self.fields[fields.index(ABSENT)]
-            raise missing_column(field, self._setting(field), dotted_keys(found), location)
+            raise missing_column(field, self._setting(field), dotted_keys(values), location)
         if not isinstance(text, str):
             raise MhaError(f'{location}: the text "{printable(self.text)}" is {json_kind(text)}', "write every text as a string")
-        values = tuple([None if value is ABSENT else value for value in fields])
-        return Record(without_surrogates(text), raw, values, b"", line)
+        given = tuple([None if value is ABSENT else value for value in fields])
+        return Record(without_surrogates(text), raw, given, b"", line)
 
 
 def is_number(column: str) -> bool:

@@ -67,8 +67,8 @@ class TableLines:
             if line is None:
                 return None
             self._ahead.append(line)
-        found = self._ahead[ahead]
-        return None if isinstance(found, MhaError) else found
+        line = self._ahead[ahead]
+        return None if isinstance(line, MhaError) else line
 
     def rows(self, separator: str) -> Iterator[Row]:
         """The rows of the table, the header line too; a quoted field may hold line feeds.

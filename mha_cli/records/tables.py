@@ -20,9 +20,9 @@ MOST_LINES = 100  # lines that are looked at before one of several separators th
 def table_rows(preferred: str, lines: Iterable[bytes | MhaError], reading: Reading) -> tuple[str, Iterator[Row]]:
     """The separator of a table, ``preferred`` where the first lines leave it open, and its rows with the header line."""
     table = TableLines(lines, reading)
-    if found := EXCEL_LINE.fullmatch(table.peek() or b""):
+    if excel := EXCEL_LINE.fullmatch(table.peek() or b""):
         next(table)
-        separator = found[1].decode()
+        separator = excel[1].decode()
     else:
         separator = find_separator(table, preferred, reading)
     return separator, table.rows(separator)
@@ -92,9 +92,9 @@ def table_records(preferred: str, lines: Iterable[bytes | MhaError], reading: Re
     has_header, header = columns.has_header or are_numbers(names), b"".join(first.lines)
     if not has_header:
         if is_header(first.values, [at for at in (text_at, *fields_at) if at < num_columns]):
-            found = ", ".join(map(printable, first.values))
+            cells = ", ".join(map(printable, first.values))
             hint = f"name the columns instead of numbering them (see {columns.text_setting}), or take the line out"
-            raise MhaError(f"{location}: the first line looks like a header: {found}", hint)
+            raise MhaError(f"{location}: the first line looks like a header: {cells}", hint)
         names, header, rows = [str(number) for number in range(1, num_columns + 1)], b"", chain([first], rows)
     empty, opening, first_quoted, num_drawn, num_needed = True, f'{separator}"'.encode(), "", 0, 0
     for row in rows:
@@ -130,8 +130,8 @@ def title_above(location: str, title: str, header: str) -> MhaError:
 def other_width(row: Row, num_columns: int, separator: str, name: str, header: bool) -> MhaError:
     """The fault of a row that has more or fewer columns than the first one."""
     first = "header" if header else "first row"
-    found = f"{plural(len(row.values), 'field')} where the {first} has {num_columns}"
-    return MhaError(f"{name}:{row.line}: {found}", f"put a text that holds a {SEPARATORS[separator]} in double quotes")
+    fields = f"{plural(len(row.values), 'field')} where the {first} has {num_columns}"
+    return MhaError(f"{name}:{row.line}: {fields}", f"put a text that holds a {SEPARATORS[separator]} in double quotes")
 
 
 def no_texts_below(name: str) -> MhaError:

@@ -59,8 +59,8 @@ def _tf_config_task(text: str) -> Task:
         if type(index) is not int or not 0 <= index < sizes[JOBS.index(job)]:
             raise ValueError(f"task {index} of {sizes[JOBS.index(job)]} of the job {job}; tasks are counted from 0")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        found = f"no {error}" if isinstance(error, KeyError) else error
+        problem = f"no {error}" if isinstance(error, KeyError) else error
         hint = 'it is {"cluster": {"worker": ["HOST:PORT", …]}, "task": {"type": "worker", "index": 0}}'
-        raise MhaError(f"TF_CONFIG: {printable(str(found), 200)}", hint) from None
+        raise MhaError(f"TF_CONFIG: {printable(str(problem), 200)}", hint) from None
     number = index + (sizes[0] if job == "worker" else 0)
     return Task(number, sum(sizes), "TF_CONFIG") if sum(sizes) > 1 else ALONE

@@ -55,8 +55,8 @@ def _control_groups(root: Path) -> Iterator[tuple[int, int]]:
     """Limit and use, in bytes, of the limited groups around this process; the outermost is the one that a container sees as its own."""
     memberships = _text(root / "proc/self/cgroup")
     for controller, (limit_file, used_file, cached) in GROUP_FILES.items():
-        own = re.search(rf"^\d+:{controller}:/(.+)$", memberships, re.MULTILINE)
-        group = Path(own[1] if own else "")
+        membership = re.search(rf"^\d+:{controller}:/(.+)$", memberships, re.MULTILINE)
+        group = Path(membership[1] if membership else "")
         for folder in (root / "sys/fs/cgroup" / controller / each for each in {group, *group.parents}):
             limit, used = _text(folder / limit_file).strip(), _text(folder / used_file).strip()
             if limit.isdigit() and int(limit) < NO_LIMIT:

@@ -19,10 +19,10 @@ def available_cores() -> int:
 def bfloat16_features(cpu_info: Path | None = None) -> tuple[str, ...]:
     """The processor's instructions for bfloat16, by their names in Linux's description of it; empty where it is unknown."""
     try:
-        found = set((cpu_info or CPU_INFO).read_text(encoding="utf-8", errors="replace").split())
+        features = set((cpu_info or CPU_INFO).read_text(encoding="utf-8", errors="replace").split())
     except OSError:
         return ()
-    return tuple(feature for feature in BFLOAT16_FEATURES if feature in found)
+    return tuple(feature for feature in BFLOAT16_FEATURES if feature in features)
 
 
 def nvidia_gpus(root: Path = Path("/")) -> list[str]:

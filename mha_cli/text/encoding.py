@@ -63,7 +63,7 @@ class TextPipeline:
             return list(map(self.encode, texts))
         readable = list(map(is_readable, texts))
         ids = self._latin_reader.ids(list(compress(texts, readable)))
-        return [self._of_ids(text, next(ids)) if found else self.encode(text) for text, found in zip(texts, readable, strict=True)]
+        return [self._of_ids(text, next(ids)) if is_latin else self.encode(text) for text, is_latin in zip(texts, readable, strict=True)]
 
     @cached_property
     def _latin_reader(self) -> LatinReader:

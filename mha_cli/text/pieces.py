@@ -72,8 +72,8 @@ class PieceTokenizer:
             self._tokenizer.encode(RARE)  # which shows whether there is an unknown piece
             ids = [*self._tokenizer.get_vocab(with_added_tokens=True).values(), *self._ends]
         if min(ids) < 0 or max(ids) >= num_rows:
-            found = f"has pieces with the ids {min(ids)} to {max(ids)}, and the encoder has {plural(num_rows, 'piece')}"
-            raise MhaError(f"{name}: {found}", "the files belong to different encoders")
+            problem = f"has pieces with the ids {min(ids)} to {max(ids)}, and the encoder has {plural(num_rows, 'piece')}"
+            raise MhaError(f"{name}: {problem}", "the files belong to different encoders")
         self.padding_id: int = next(filter(None, map(self._tokenizer.token_to_id, PADDING_NAMES)), 0)  # in the file
         self._spelt_padding_id = num_rows - 1 if max(ids) < num_rows - 1 else 0  # 0 is masked, and taken without such a row
         self._limits = max_pieces - 2, truncation
@@ -100,8 +100,8 @@ class PieceTokenizer:
         text = self._readable(" ".join(words))
         with self._library():
             offsets = self._tokenizer.encode(text, add_special_tokens=False).offsets
-        found = [int(np.searchsorted(ends, max(start, stop - 1), side="right")) for start, stop in offsets]
-        return [None, *cut(found, *self._limits), None]
+        words_of_tokens = [int(np.searchsorted(ends, max(start, stop - 1), side="right")) for start, stop in offsets]
+        return [None, *cut(words_of_tokens, *self._limits), None]
 
     def _readable(self, text: str) -> str:
         """The text, if its pieces fit into memory; a question mark replaces half a surrogate pair, which the library does not take."""
@@ -145,12 +145,12 @@ def _checked(description: bytes, name: str) -> tuple[bytes, tuple[int, ...], dic
         nested = _nested(parts.get(kind))
         require(len(nested) <= MAX_PARTS, f"{kind} has more than {MAX_PARTS} parts")
         types = [_text(part.get("type")) for part in nested]
-        for part, found in zip(nested, types, strict=True):
-            require(found in known, f"{kind} is {printable(found) or 'without a type'}", f"mha reads {', '.join(sorted(known))}")
+        for part, type_name in zip(nested, types, strict=True):
+            require(type_name in known, f"{kind} is {printable(type_name) or 'without a type'}", f"mha reads {', '.join(sorted(known))}")
             problem = _problem(part)
-            require(not problem, f"{kind} {found} {problem}")
-            require(found not in LENGTHEN or types.count(found) == 1, f"{kind} has {found} twice")
-            flags = {found: True} | {key: value for key, value in part.items() if isinstance(value, bool)} | flags
+            require(not problem, f"{kind} {type_name} {problem}")
+            require(type_name not in LENGTHEN or types.count(type_name) == 1, f"{kind} has {type_name} twice")
+            flags = {type_name: True} | {key: value for key, value in part.items() if isinstance(value, bool)} | flags
     added = parts.get("added_tokens") or []
     require(isinstance(added, list) and all(isinstance(token, dict) for token in added), "added_tokens is no list of objects", ANEW)
     require(sum(len(_text(token.get("content"))) for token in added) <= MAX_ADDED_CHARACTERS, "added_tokens are too long")
@@ -179,13 +179,13 @@ def _ends(part: Any) -> tuple[int, ...]:
 
 def _nested(part: Any) -> list[dict[str, Any]]:
     """A part and those in it, a sequence's; not many more than may be there."""
-    found = [part] if isinstance(part, dict) else []
-    for each in found:
+    nested = [part] if isinstance(part, dict) else []
+    for each in nested:
         for key in ("normalizers", "pretokenizers", "processors"):
             inner = each.get(key)
-            if isinstance(inner, list) and len(found) <= MAX_PARTS:
-                found += [item for item in inner if isinstance(item, dict)]
-    return found
+            if isinstance(inner, list) and len(nested) <= MAX_PARTS:
+                nested += [item for item in inner if isinstance(item, dict)]
+    return nested
 
 
 def _problem(part: dict[str, Any]) -> str:

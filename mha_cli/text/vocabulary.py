@@ -40,11 +40,11 @@ class Vocabulary:
     @cached_property
     def is_mark(self) -> Bools:
         """Whether each id is that of a punctuation mark: a token without a letter, a digit or a symbol such as an emoji."""
-        found = np.zeros(len(self), np.bool_)
+        is_mark = np.zeros(len(self), np.bool_)
         for token, token_id in self._ids.items():
             if not (token.isalnum() or any(map(str.isalnum, token))):
-                found[token_id] = "So" not in map(unicodedata.category, token)
-        return found
+                is_mark[token_id] = "So" not in map(unicodedata.category, token)
+        return is_mark
 
     def ids(self, tokens: Iterable[str]) -> list[int]:
         """The id of every token."""
