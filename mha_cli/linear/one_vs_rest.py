@@ -136,42 +136,40 @@ def fit_one_vs_rest(
 
 
 def _one_by_one(examples: Examples, regularization: Regularization, callbacks: Callbacks, what: str) -> Fitted:
-    """By a solver for each unit."""
+    """A solver for each unit, one after another."""
     labels, units, c = examples.labels, examples.units, regularization.c
     features = examples.features if examples.embeddings is None else with_sums(examples.features, examples.embeddings)
     occurs = np.bincount(features.indices, minlength=features.shape[1]) > 0
     occurring, columns = np.flatnonzero(occurs), (np.cumsum(occurs, dtype=np.int32) - 1)[features.indices]
     read = csr_matrix((features.data.astype(np.float64), columns, features.indptr), (len(labels), len(occurring)))
-    shift_F, scale_F = _shift_and_scale([(slice(None), read)], len(occurring), examples, np.float64)
-    read.data -= shift_F[columns]
-    read.data *= scale_F[columns]
-
-    def fit(class_id: int) -> tuple[Any, float]:
-        is_class = has_class(labels, class_id)
-        if not examples.features.nnz:
-            return 0.0, 0.0
+    mean_F, weight_F, norm_F = _statistics([(slice(None), read)], len(occurring), examples, np.float64)
+    read.data = (read.data - mean_F[columns]) * weight_F[columns]
+    buckets, squares = len(occurring) - examples.embedding_width, np.square(read.data) * np.repeat(examples.times, np.diff(read.indptr))
+    norm_F[:buckets] = np.sqrt(squares[columns < buckets].sum() / examples.total) or 1.0  # not from rounded sums
+    read.data /= norm_F[columns]
+    weights_FU, bias_U = np.zeros((features.shape[1], units), np.float32), np.zeros(units)
+    for unit in counted_down(range(units if examples.features.nnz else 0), f"{what}, class", callbacks):
+        is_class = has_class(labels, 1 if units == 1 else unit)
         if is_class.all() or not is_class.any():
-            return 0.0, 1.0 if is_class.all() else -1.0
+            bias_U[unit] = 1.0 if is_class.all() else -1.0
+            continue
         weights = examples.weights * _label_weights(is_class, examples.times) if are_several(labels) else examples.weights
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # what a thousand passes leave does not generalize
             model = LinearSVC(C=c, dual=c <= LARGEST_DUAL_C, tol=TOLERANCE, random_state=0).fit(read, is_class, weights)
-        return model.coef_[0], float(model.intercept_[0])
-
-    weights_FU, bias_U = np.zeros((features.shape[1], units), np.float32), np.zeros(units)
-    for unit in counted_down(range(units), f"{what}, class", callbacks):
-        weights, bias_U[unit] = fit(1 if units == 1 else unit)
-        weights_FU[occurring, unit] = regularization.scale * scale_F * weights
-    return weights_FU, regularization.scale * bias_U, shift_F[len(occurring) - examples.embedding_width :]
+        weights_FU[occurring, unit] = regularization.scale * (model.coef_[0] * weight_F / norm_F)
+        bias_U[unit] = model.intercept_[0]
+    return weights_FU, regularization.scale * bias_U, mean_F[buckets:]
 
 
 def _all_at_once(examples: Examples, regularization: Regularization, callbacks: Callbacks, what: str) -> Fitted:
-    """By ``dual_descent``, for features on disk, or in memory if there are many units."""
+    """``dual_descent``, for features on disk, or in memory if there are many units."""
     features, labels = examples.features, examples.labels
     if not isinstance(features, StoredFeatures):
         features = stored([features], examples.embeddings)
     parts = features.parts(f"{what}, counting n-grams, part", callbacks)
-    shift_F, scale_F = (numbers.astype(np.float32) for numbers in _shift_and_scale(parts, features.num_columns, examples))
+    mean_F, weight_F, norm_F = _statistics(parts, features.num_columns, examples)
+    shift_F, scale_F = mean_F.astype(np.float32), (weight_F / norm_F).astype(np.float32)
     start_NU = None if examples.earlier is None else examples.earlier.logits(features) / regularization.scale
     c = regularization.c * examples.weights
     if are_several(labels):
@@ -181,12 +179,13 @@ def _all_at_once(examples: Examples, regularization: Regularization, callbacks: 
     return weights_FU, regularization.scale * bias_U, shift_F[features.num_columns - examples.embedding_width :]
 
 
-def _shift_and_scale(
+def _statistics(
     parts: Iterable[tuple[slice, Any]], num_columns: int, examples: Examples, dtype: npt.DTypeLike = np.float32
-) -> tuple[Float64s, Float64s]:
-    """What to subtract from each column, (F,), and then the factor for it, (F,), from one pass over parts of the texts.
+) -> tuple[Float64s, Float64s, Float64s]:
+    """Mean, weight and norm of each column, all (F,), from one pass over parts of the texts, whose numbers are of this type.
 
-    The last D columns are sums of embeddings: they are centred and get one factor, n-grams get their weights. ``dtype`` is the parts'.
+    A solver reads (feature - mean) · weight / norm. N-grams have weights and one norm; the last D columns, sums of embeddings, are centred
+    and have another norm.
     """
     labels, num_classes, times_N, total = examples.labels, examples.num_classes, examples.times, examples.total
     buckets = num_columns - examples.embedding_width
@@ -203,12 +202,14 @@ def _shift_and_scale(
         of_classes = (csr_matrix(one_hot(labels[rows], num_classes)).T @ occurrences).tocoo()
         within_CR[of_classes.row, of_classes.col] += of_classes.data
     shares = [float(np.average(has_class(labels, class_id), weights=times_N)) for class_id in range(num_classes)]
-    scale_R = feature_weights(found_R, within_CR, shares, total)
-    rms = float(np.sqrt(np.square(scale_R) @ squares_F[:buckets] / total)) or 1.0
-    mean_D = sums_F[buckets:] / total
-    spread = float(np.sqrt((squares_F[buckets:] / total - np.square(mean_D)).sum())) or 1.0
-    weight = 1.0 if examples.embeddings is None else examples.embeddings.weight
-    return np.concatenate([np.zeros(buckets), mean_D]), np.concatenate([scale_R / rms, np.full(len(mean_D), weight / spread)])
+    mean_F, weight_F, norm_F = np.zeros(num_columns), np.ones(num_columns), np.ones(num_columns)
+    weight_F[:buckets] = feature_weights(found_R, within_CR, shares, total)
+    norm_F[:buckets] = np.sqrt(np.square(weight_F[:buckets]) @ squares_F[:buckets] / total) or 1.0
+    if examples.embeddings is not None:
+        mean_F[buckets:] = sums_F[buckets:] / total
+        spread = np.sqrt((squares_F[buckets:] / total - np.square(mean_F[buckets:])).sum()) or 1.0
+        norm_F[buckets:] = spread / examples.embeddings.weight
+    return mean_F, weight_F, norm_F
 
 
 def cross_fitted(
