@@ -37,7 +37,7 @@ class Archive:
 
     def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
         self._archive = archive
-        self._entries = {entry.orig_filename: entry for entry in archive.infolist()}  # the other name is only what zipfile makes of it
+        self._entries = {entry.orig_filename: entry for entry in archive.infolist()}  # zipfile changes ``filename``
         self.name = name
 
     def __contains__(self, member: str) -> bool:
@@ -57,8 +57,8 @@ class Archive:
 
 
 @contextmanager
-def open_archive(path: Path, *forms: Sequence[str]) -> Iterator[Archive]:
-    """An archive that holds the members of one of these forms, uncompressed, and no others.
+def open_archive(path: Path, *member_sets: Sequence[str]) -> Iterator[Archive]:
+    """An archive that holds exactly one of these sets of members, uncompressed.
 
     A fault of the bytes that shows only inside the ``with`` block also raises MhaError.
     """
@@ -67,7 +67,7 @@ def open_archive(path: Path, *forms: Sequence[str]) -> Iterator[Archive]:
         try:
             _refuse_other_kinds(file.read(4), name)
             with zipfile.ZipFile(_InSmallPieces(file.fileno(), closefd=False)) as archive:
-                _refuse_other_members(archive, forms, name, file.fileno())
+                _refuse_other_members(archive, member_sets, name, file.fileno())
                 yield Archive(archive, name)
         except (zipfile.BadZipFile, struct.error, EOFError, OSError, ArithmeticError, LookupError, RuntimeError, ValueError) as error:
             # zipfile, and the reader inside the block, raise these for bytes that are not what they say.
@@ -107,12 +107,13 @@ class _InSmallPieces(io.FileIO):
         return super().read(size) or b""
 
 
-def _refuse_other_members(archive: zipfile.ZipFile, forms: Sequence[Sequence[str]], name: str, descriptor: int) -> None:
+def _refuse_other_members(archive: zipfile.ZipFile, member_sets: Sequence[Sequence[str]], name: str, descriptor: int) -> None:
     entries = sorted(archive.infolist(), key=lambda entry: entry.header_offset)
     names = [entry.orig_filename for entry in entries]
-    missing = next((member for member in forms[0] if member not in names), "")
-    problem = "has members that do not belong there" if any(set(form) <= set(names) for form in forms) else f"has no {missing}"
-    require(sorted(names) in map(sorted, forms), name, f"not a checkpoint of mha: {problem}")
+    missing = next((member for member in member_sets[0] if member not in names), "")
+    has_all = any(set(members) <= set(names) for members in member_sets)
+    problem = "has members that do not belong there" if has_all else f"has no {missing}"
+    require(sorted(names) in map(sorted, member_sets), name, f"not a checkpoint of mha: {problem}")
     are_plain = all(entry.compress_type == zipfile.ZIP_STORED and entry.compress_size == entry.file_size for entry in entries)
     require(are_plain, name, "holds compressed members")
     are_files = all(stat.S_IFMT(entry.external_attr >> 16) in {0, stat.S_IFREG} for entry in entries)

@@ -42,8 +42,8 @@ MEMBERS = ("metadata.json", "config.json", "model.weights.h5", "vocabulary.txt",
 SMALL_WEIGHTS = "weights.int8"
 SMALL_MEMBERS = (SMALL_WEIGHTS, "vocabulary.txt", "mha.json")
 TOKENIZER = "tokenizer.json"
-FORMS = (MEMBERS, SMALL_MEMBERS, (*MEMBERS, TOKENIZER), (*SMALL_MEMBERS, TOKENIZER))
-"""Sets of members that there are; those with a tokenizer hold a pretrained encoder."""
+MEMBER_SETS = (MEMBERS, SMALL_MEMBERS, (*MEMBERS, TOKENIZER), (*SMALL_MEMBERS, TOKENIZER))
+"""The members that an archive may hold; a tokenizer belongs to a pretrained encoder."""
 
 MAX_DESCRIPTION_BYTES = 1_000_000
 MAX_CONFIG_CHARACTERS = 2 * MAX_BYTES  # limit of the config as JSON: any YAML file fits, and a list of its faults takes little memory
@@ -100,7 +100,7 @@ class Checkpoint:
 
     @property
     def text_column(self) -> str:
-        """Column of the text in the files that it was trained on; ``text`` where it was trained on none."""
+        """Text column of the files that it was trained on; ``text`` without files."""
         return (isinstance(self.config.data, FilesData) and self.config.data.text_column) or "text"
 
     @property
@@ -151,13 +151,13 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint, small: bool = False) ->
 
 def read_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint that may come from anywhere."""
-    with open_archive(path, *FORMS) as archive:
+    with open_archive(path, *MEMBER_SETS) as archive:
         return _read_archive(archive)
 
 
 def read_metrics(path: Path) -> Mapping[str, float]:
     """The metrics of the training alone."""
-    with open_archive(path, *FORMS) as archive:
+    with open_archive(path, *MEMBER_SETS) as archive:
         return _metrics(_read_description(archive), archive.name)
 
 

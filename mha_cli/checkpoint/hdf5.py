@@ -92,7 +92,7 @@ class _Reader:
                 yield name, header
 
     def _leaves(self, address: int, levels: int) -> Iterator[int]:
-        """Addresses of the nodes that a B-tree of at most so many levels holds."""
+        """Addresses of the leaves of a B-tree of at most ``levels`` levels."""
         signature, kind, level, used = self._unpack("4s B B H", address)
         _require(signature == b"TREE" and kind == 0 and level < levels and used > 0, "a group's tree is damaged")
         for entry in range(address + 32, address + 32 + 16 * used, 16):

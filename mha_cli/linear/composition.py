@@ -45,7 +45,7 @@ def encoder_of(base: Checkpoint, num_classes: int) -> dict[str, Floats]:
 
 
 def linear_of(base: Checkpoint, num_classes: int, context_words: int) -> LinearModel | None:
-    """The linear model of a checkpoint to train on: a new class never is the answer, a new word is read as any rare one."""
+    """The linear model of a checkpoint to train on; a new class is never its answer, and it reads a new word like any rare word."""
     _, linear = decompose(base.weights)
     if linear is None:
         return None

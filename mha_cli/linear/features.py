@@ -20,9 +20,9 @@ from mha_cli.text.ngrams import hashed_ngrams, hashed_subwords
 
 CHUNK_TEXTS = 2_000
 MOST_TEXTS = 100_000  # whose features are in memory at once, at most
-MOST_FEATURES = 50_000_000  # the same of features, by ``num_features``: 4 GB with the solver's copy
+MOST_FEATURES = 50_000_000  # features in memory at once, at most, by ``num_features``: 4 GB with the solver's copy
 SUBWORDS_OF_TOKEN = 4  # features of a token with subwords, roughly, beside its n-grams: only those that are new in a text count
-VECTORS_WEIGHT = 0.3  # of word vectors beside n-grams: most of a text's sum is what all texts share
+VECTORS_WEIGHT = 0.3  # weight of word vectors beside n-grams; low, since most of a text's sum is common to all texts
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,12 @@ class NgramEmbeddings(NamedTuple):
 
 
 def num_features(texts: EncodedTexts, linear: LinearConfig) -> int:
-    """Features of texts, roughly."""
+    """A rough number of the features of texts."""
     return len(texts.tokens) * (linear.max_ngram + SUBWORDS_OF_TOKEN * linear.subwords)
 
 
 def most_in_memory(texts: EncodedTexts, linear: LinearConfig) -> int:
-    """Texts of this length whose features are in memory at once, at most."""
+    """The most texts of this length whose features are in memory at once."""
     return min(MOST_TEXTS, MOST_FEATURES * len(texts) // max(1, num_features(texts, linear)))
 
 

@@ -9,8 +9,8 @@ text as the sum of what is left of it); van den Oord et al. 2018, "Representatio
 other texts of the batch instead of sampled n-grams); Duchi, Hazan and Singer 2011, "Adaptive Subgradient Methods", figure 1 (Adagrad,
 here with one rate per row).
 
-Axes: E distinct n-grams of each text, all texts one after another, P those of the texts of a batch, A those of them that are asked, T texts
-of a batch, V n-grams that have an embedding, U those of a batch, D width of an embedding.
+Axes: E distinct n-grams of each text, all texts one after another; of a batch T texts, P n-grams, A n-grams that must identify their text
+and U distinct n-grams; V n-grams that have an embedding, D width of an embedding.
 """
 
 from collections.abc import Callable, Sequence

@@ -39,7 +39,7 @@ LARGEST_DUAL_C = 30.0  # beyond it, dual coordinate descent converges slowly, an
 MOST_ONE_BY_ONE = 14_000  # features of a text × units × ∛C, since a large C takes passes, up to which a solver per unit is quicker
 MOST_PRIOR_TEXTS = 3  # texts of the usual mix of classes that are added to those that have a feature: as many as classes, at most these
 FOLDS = 5  # folds of the texts; each gets out-of-fold logits from a model of the others
-FOLDS_OF_MANY = 2  # the same where the features are not in memory at once: half of so many texts suffice
+FOLDS_OF_MANY = 2  # folds where the features are not in memory at once: half of so many texts suffice
 
 
 Fitted: TypeAlias = tuple[Floats, Array, Array]
@@ -224,7 +224,7 @@ def cross_fitted(
 
 
 def _label_weights(labels: Bools, times: Floats) -> Floats:
-    """Weight of each text's loss for labels, (N, C) or one, (N,): the root of what would give the texts with and without one the same."""
+    """Weight of each text's loss by labels, (N, C), or by one, (N,): the root of what balances texts with and without a label."""
     shares = np.clip(np.average(labels, axis=0, weights=times), 1e-9, 1 - 1e-9)
     return np.sqrt(np.where(labels, 0.5 / shares, 0.5 / (1 - shares)), dtype=np.float32)
 

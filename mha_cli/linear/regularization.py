@@ -16,9 +16,9 @@ from mha_cli.sources.targets import are_several, rarest_classes
 from mha_cli.system.callbacks import SILENT, Callbacks
 
 CHOICE_FOLDS = 3  # folds of the texts; two are fitted on, and one is held out
-MOST_IN_FOLD = 3_000  # texts; of more, others are left out of the choice, since C fits all numbers of texts from here on
+MOST_IN_FOLD = 3_000  # texts; others are left out of the choice, since the best C no longer depends on their number
 CHOICE_TEXTS = CHOICE_FOLDS * MOST_IN_FOLD
-CHOICE_LABELS = 100  # of texts that may have more, others are left out of the choice
+CHOICE_LABELS = 100  # labels that take part in the choice, where texts may have several
 ENOUGH = 1_000  # held-out texts that suffice; further folds are skipped
 STEP = 3.0  # between one C and the next
 MOST_STEPS = 2  # away from the usual C

@@ -28,7 +28,7 @@ PRETRAINED_SPREADS = (0.25, 0.25)
 SHIFT_SPREAD = 0.2  # the same of a unit's shift around zero
 SCALE_SPREAD = 0.5  # the same of the weight of an encoder alone around 1, and of a scale's logarithm around zero
 LARGEST_SCALE = 3.0  # bound of a scale's logarithm
-MOST_TEXTS = 50_000  # that the weights are fitted on; of more, others are left out
+MOST_TEXTS = 50_000  # texts that the weights are fitted on; others are left out
 CHUNK_TEXTS = 10_000
 
 

@@ -20,11 +20,11 @@ from mha_cli.system.callbacks import SILENT, Callbacks, counted_down
 
 @dataclass(frozen=True)
 class StoredFeatures:
-    """What ``text_features`` gives, R columns, and with embeddings the sum of a text's embeddings in D further columns."""
+    """The features of ``text_features`` in R columns; with embeddings, D more columns hold the sum of a text's embeddings."""
 
     store: TokenStore  # column and value, as the bits of a float32, of each feature, int32 (E, 2)
-    starts: Int64s  # first feature of each text, (N,), and
-    stops: Int64s  # the one after its last
+    starts: Int64s  # first feature of each text, (N,)
+    stops: Int64s  # end of the features of each text, (N,)
     num_columns: int  # R + D
 
     def __getitem__(self, rows: Array) -> Self:

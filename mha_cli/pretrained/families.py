@@ -24,7 +24,7 @@ from mha_cli.errors import MhaError, printable, shown_path
 
 Read = Callable[[str, tuple[int, ...]], Floats]
 
-WORDS = "embeddings.word_embeddings.weight"  # the tensor that every family has; what its name begins with, all names begin with
+WORDS = "embeddings.word_embeddings.weight"  # a tensor of every family; what stands before its name stands before all names
 
 
 def unusable(path: Path, problem: str, hint: str = "fetch the folder anew") -> MhaError:

@@ -24,7 +24,7 @@ from mha_cli.text.pieces import MAX_TOKENIZER_BYTES, PieceTokenizer
 
 TOKENIZER, WEIGHTS = "tokenizer.json", "model.safetensors"
 MAX_JSON_BYTES, MAX_WEIGHT_BYTES = 4_000_000, 1_200_000_000
-"""Bytes of other JSON, headers of safetensors included, and of the weights that are read, in the type of the file: those of XLM-R."""
+"""Most bytes of other JSON and of a header of safetensors, and of the weights that are read, as they are on disk (those of XLM-R)."""
 
 OTHER_KINDS = {
     b"version https://git-lfs": ("is a pointer of Git LFS and not the file itself", "fetch the file with git lfs pull"),
@@ -33,7 +33,7 @@ OTHER_KINDS = {
 }
 """How other files begin, what they are, and what to do."""
 
-LARGEST_WEIGHT = 65_504  # that float16 holds, in which a checkpoint keeps it
+LARGEST_WEIGHT = 65_504  # largest number in float16, the type that a checkpoint keeps weights in
 
 DTYPES = {"F32": 4, "F16": 2, "BF16": 2}  # bytes of the types of weights that are read, by safetensors' names
 

@@ -27,8 +27,8 @@ from mha_cli.text.pieces import ANEW, MAX_TOKENIZER_BYTES
 from mha_cli.text.tokenizer import make_tokenizer
 from mha_cli.text.vocabulary import MAX_TOKEN_LENGTH, SPECIAL_TOKENS, Vocabulary
 
-CONTROL = re.compile(rb"[\0-\x08\x0e-\x1f]")  # characters that are in binary files, and in no text
-FIRST_BYTES, FIRST_LINES = 4_096, 100  # that show what a file is, and how wide its vectors are
+CONTROL = re.compile(rb"[\0-\x08\x0e-\x1f]")  # bytes that no text has
+FIRST_BYTES, FIRST_LINES = 4_096, 100  # these tell text from binary data, and the width of the vectors
 MAX_NUMBER = 1e30  # sums of larger ones overflow
 MAX_WIDTH, MAX_WORD_BYTES, MAX_LINE_BYTES = 4_096, 1_000, 1 << 18
 VECTOR_FORMATS = "mha reads .vec and .txt, word2vec's .bin and model2vec's folder"

@@ -15,7 +15,7 @@ MARKS = {
     codecs.BOM_UTF16_LE: "utf-16-le",
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
-"""Byte-order marks, a longer one before its own beginning. A mark is right, whatever encoding was asked for."""
+"""Byte-order marks; UTF-32's begin as UTF-16's, so they come first. A mark decides, whatever encoding was asked for."""
 _UNPACK = "unpack it first, with {0} or in a pipe, as {0} -c FILE | mha predict"
 _EXPORT = "save the texts as CSV in UTF-8"
 _UNZIP = "save a table as CSV in UTF-8, or unpack the archive"
@@ -39,7 +39,6 @@ BINARIES: dict[bytes, tuple[str, str]] = {
     **dict.fromkeys((b"GIF87a", b"GIF89a"), ("a GIF picture", _EXPORT)),
 }
 """First bytes of files that are no text: kind, and the next thing to do."""
-_TAR_AT, _TAR = 257, b"ustar"
 _BEGINNINGS = (*MARKS, *BINARIES)
 _PROBED_BYTES, _LEAST_PROBED = 256, 32
 MOST_CONTROLS = 0.15  # share of control characters in a text's first bytes; colours of a terminal have fewer
@@ -79,7 +78,7 @@ def refuse_binary(beginning: bytes, name: str, encoding: str | None = None) -> N
     probed = beginning[:_PROBED_BYTES]
     controls = len(probed.translate(None, _NO_CONTROLS))
     kind = next((known for magic, known in BINARIES.items() if beginning.startswith(magic)), None)
-    if beginning[_TAR_AT:].startswith(_TAR):
+    if beginning[257:].startswith(b"ustar"):
         kind = kind or ("a tar archive", "unpack it first")
     elif encoding is None and len(probed) >= _LEAST_PROBED and controls > MOST_CONTROLS * len(probed):
         kind = kind or ("binary data", f"{_EXPORT}, or name their encoding")

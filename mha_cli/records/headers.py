@@ -41,7 +41,7 @@ LABEL_NAMES = tuple(dict.fromkeys(map(plain_name, (
 """The likeliest first, whatever the language."""
 USUAL_NAMES = TEXT_NAMES.union(LABEL_NAMES)
 LEAST_TEXTS, SHORT_SHARE = 20, 0.02
-"""Texts below a header that tell that a single word above them is a name, and the share of them that may be single words."""
+"""The fewest texts below a single word that make it a header, and the largest share of them that may be single words."""
 _NAME = re.compile(r"(?!\d+$)\w[^.!?,]{0,39}\??")
 
 

@@ -10,7 +10,7 @@ from typing import IO, Any, cast
 from mha_cli.errors import MhaError
 
 GZIP_MAGIC = b"\x1f\x8b"
-CHUNK_BYTES = 1 << 16  # the largest piece that data unpack to: a few bytes may be gigabytes
+CHUNK_BYTES = 1 << 16  # largest unpacked piece: a few packed bytes may be gigabytes
 MAX_LINE_BYTES = 64 * 1024 * 1024  # a longer line is refused before it fills the memory
 
 
@@ -51,7 +51,7 @@ def unpacked(pieces: Iterable[bytes], name: str, gzipped: bool = False) -> Itera
 
 
 def beginning_of(pieces: Iterator[bytes], is_open: Callable[[bytes], bool]) -> bytes:
-    """The first bytes of a stream, one piece or as many as it takes until the beginning is no longer open."""
+    """The first bytes of a stream: as many pieces as it takes until the beginning is no longer open."""
     beginning = b""
     for piece in pieces:
         beginning += piece

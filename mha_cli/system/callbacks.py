@@ -28,8 +28,8 @@ class EpochRecord:
     epoch: int
     train_loss: float  # mean over the epoch, with dropout, label smoothing and the weights of the classes
     train_accuracy: float  # mean likewise, in [0, 1]
-    validation_loss: float  # mean cross-entropy of what would be kept of the epoch, in nats
-    validation_accuracy: float  # share of right answers of the same, in [0, 1]
+    validation_loss: float  # mean cross-entropy of the checkpoint that this epoch would give, in nats
+    validation_accuracy: float  # accuracy of this checkpoint, in [0, 1]
     seconds: float  # time for the training steps, without scoring
     texts_per_second: float
     best: bool  # True if this epoch is the best so far by ``training.monitor``; with ``last`` only the last one is

@@ -5,7 +5,6 @@ import os
 import sys
 from pathlib import Path
 
-CPU_INFO = Path("/proc/cpuinfo")
 BFLOAT16_FEATURES = ("amx_bf16", "avx512_bf16")  # Linux's names for the instructions of a processor that computes in bfloat16
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 MOST_KEPT_BYTES = (1 << 25) - (1 << 16)  # a little less than the largest piece, 32 MiB, from which glibc learns
@@ -16,10 +15,10 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def bfloat16_features(cpu_info: Path | None = None) -> tuple[str, ...]:
+def bfloat16_features(cpu_info: Path = Path("/proc/cpuinfo")) -> tuple[str, ...]:
     """The processor's instructions for bfloat16, by their names in Linux's description of it; empty where it is unknown."""
     try:
-        features = set((cpu_info or CPU_INFO).read_text(encoding="utf-8", errors="replace").split())
+        features = set(cpu_info.read_text(encoding="utf-8", errors="replace").split())
     except OSError:
         return ()
     return tuple(feature for feature in BFLOAT16_FEATURES if feature in features)

@@ -124,7 +124,7 @@ def atomic_place(path: Path) -> Iterator[Path]:
 def locked(folder: Path, purpose: bytes = b"") -> Iterator[None]:
     """Hold a folder against other processes, or only against those of another purpose. The lock dies with its holders.
 
-    The first of them and the last remove the unfinished files of killed processes.
+    The first holder and the last one remove the unfinished files of killed processes.
     """
     path, said = folder / (SHARED_LOCK if purpose else LOCK), "batch writes there, of another model, format or column"
     if not purpose:

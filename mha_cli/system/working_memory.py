@@ -50,7 +50,7 @@ class MemoryEstimate:
         return replace(self, model=self.model.model_copy(update={"attention_implementation": "fused"}), in_blocks=False)
 
     def num_bytes(self, texts: int, length: int) -> int:
-        """An upper bound of the memory for so many texts together, of which the longest has so many tokens."""
+        """An upper bound of the memory, in bytes, for a batch of ``texts`` texts, the longest of ``length`` tokens."""
         at_once = isqrt(MOST_SCORES_AT_ONCE // (texts * max(self.model.heads)))  # longest text that ``auto`` does not compute in blocks
         return max(self._num_bytes(texts, length), self._num_bytes(texts, min(length, at_once)))  # a shorter text may take more
 
@@ -67,11 +67,11 @@ class MemoryEstimate:
         return sinusoid + subwords + encoder * (2 * model.num_blocks if self.gradient else 1) + last + linear
 
     def fits(self, texts: int, length: int) -> bool:
-        """Whether they may be computed together; a text alone always may."""
+        """Whether such a batch may be computed at once; a single text always may."""
         return texts == 1 or self.num_bytes(texts, length) <= BATCH_BYTES
 
     def most_texts(self, length: int, most: int) -> int:
-        """How many texts of a length may be computed together: ``most``, or fewer; one at least."""
+        """The largest batch of texts of this length, from 1 to ``most`` texts."""
         return next(texts for texts in range(max(1, most), 0, -1) if self.fits(texts, length))
 
     def refuse_too_long(self, length: int) -> None:

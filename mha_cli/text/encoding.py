@@ -18,7 +18,7 @@ from mha_cli.text.pieces import PieceTokenizer
 from mha_cli.text.tokenizer import make_splitter, make_tokenizer
 from mha_cli.text.vocabulary import UNKNOWN_ID, Vocabulary, cut
 
-MANY_TEXTS = 64  # from which ``LatinReader`` wins back its start
+MANY_TEXTS = 64  # texts from which ``LatinReader`` is faster
 
 
 class EncodedText(NamedTuple):

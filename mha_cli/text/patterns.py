@@ -1,7 +1,7 @@
 """The expressions that find the words of a text: one for every script, and a faster one for what has only Latin letters.
 
-All run in linear time: what has to match behind a repetition is either nothing of what is repeated, or the last of it that there is, or the
-repetition is bounded. None is possessive: Python 3.11.0 to 3.11.4 match such groups wrongly (gh-106052).
+All run in linear time: what follows a repetition cannot match a repeated character, or matches only the last of them, or the repetition is
+bounded. None is possessive: Python 3.11.0 to 3.11.4 match such groups wrongly (gh-106052).
 """
 
 import re
@@ -79,9 +79,9 @@ def _words_and_addresses(letter: str, inner: str, inside: str, tagged: str) -> s
 
     Args:
         letter: class of a letter or digit that begins a word.
-        inner: class of what goes on a word.
-        inside: the same as it stands among others in a class; it may have the underscore.
-        tagged: what a hashtag or mention is made of, likewise; it has the underscore.
+        inner: class of a character that continues a word.
+        inside: these characters for use inside a class; it may have the underscore.
+        tagged: characters of a hashtag or mention for use inside a class; it has the underscore.
     """
     # A word that is no address costs little more for them: one look at its first character, and one at what follows it.
     # Marks that end a sentence are part of a URL where it goes on behind them.
