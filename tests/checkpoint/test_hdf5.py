@@ -80,11 +80,6 @@ def test_every_byte_that_matters() -> None:
                 assert type(error) is ValueError
 
 
-def test_bytes_after_the_end_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"^has another length than its first block says$"):
-        read_arrays(FILE + bytes(100), shapes(SMALL))
-
-
 def test_a_name_with_a_slash_is_no_path() -> None:
     data = bytearray(written(drawn(["a_0"])).replace(b"a_0", b"a/0"))
     with pytest.raises(ValueError, match=r"^holds a/0, which does not belong there$"):

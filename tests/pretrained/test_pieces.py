@@ -15,21 +15,8 @@ from tests.pretrained.tiny import FAMILIES, SENTENCES, tiny_folder
 
 FRAGMENTS = [
     *" ".join(SENTENCES).split(),
-    "[PAD]",
-    "[CLS]",
-    "<s>",
-    "<pad>",
-    "<mask>",
-    "##s",
-    "\u3000",
-    "\n\t",
-    "  ",
-    "e\u0301",
-    "ﷺ",
-    "\0",
-    "🦆",
-    "a" * 150,
-]
+    "[PAD]", "[CLS]", "<s>", "<pad>", "<mask>", "##s", "\u3000", "\n\t", "  ", "e\u0301", "ﷺ", "\0", "🦆", "a" * 150,
+]  # fmt: skip
 TEXTS = st.one_of(st.text(max_size=60), st.lists(st.sampled_from(FRAGMENTS), max_size=12).map(" ".join))
 TEXT, NUM_ROWS = " ".join(SENTENCES), 1_000_000
 
