@@ -1,4 +1,4 @@
-"""Outputs of a Keras model, in training and with masked heads; ``runtime.probabilities`` has those of a checkpoint that only answers.
+"""Losses and outputs of the Keras model; commands that only apply a checkpoint use ``runtime.probabilities``.
 
 Axes: B batch, L length, N texts, C classes, U units of the last layer.
 """
@@ -19,9 +19,9 @@ from mha_cli.system.working_memory import MemoryEstimate
 TEMPERATURE = 0.1  # of the contrastive loss, as in its source
 
 
-def cross_entropy(probabilities: Any, targets: Any, label_smoothing: float = 0.0, several: bool = False) -> Any:
-    """Cross-entropy in nats, (B,), of a model's probabilities, (B, 1) or (B, C), with targets (B, C); with ``several``, the mean over C."""
-    if several:
+def cross_entropy(probabilities: Any, targets: Any, label_smoothing: float = 0.0, is_multi_label: bool = False) -> Any:
+    """Cross-entropy in nats, (B,), of a model's probabilities, (B, 1) or (B, C), with targets (B, C); of several labels, their mean."""
+    if is_multi_label:
         return keras.losses.binary_crossentropy(targets, probabilities)
     if probabilities.shape[-1] == 1:
         return keras.losses.binary_crossentropy(targets[:, 1:], probabilities, label_smoothing=label_smoothing)
@@ -29,21 +29,21 @@ def cross_entropy(probabilities: Any, targets: Any, label_smoothing: float = 0.0
 
 
 def contrastive_loss(features_BD: Any, targets_BC: Any) -> Any:
-    """Supervised contrastive loss in nats, (B,): how surely a text finds others of its class in the batch, by cosine; 0 if there are none.
+    """Supervised contrastive loss in nats, (B,): low where a text is nearest, by cosine, to others of its class; 0 if it has no others.
 
     Source: Khosla et al. 2020, "Supervised Contrastive Learning", eq. 2.
     """
     normalized_BD = tf.math.l2_normalize(tf.cast(features_BD, tf.float32), axis=1)
-    itself_BB = tf.eye(tf.shape(normalized_BD)[0])
+    identity_BB = tf.eye(tf.shape(normalized_BD)[0])
     cosines_BB = tf.matmul(normalized_BD, normalized_BD, transpose_b=True)
-    log_shares_BB = tf.nn.log_softmax(cosines_BB / TEMPERATURE - 1e9 * itself_BB)
-    alike_BB = (1.0 - itself_BB) * tf.matmul(targets_BC, targets_BC, transpose_b=True)
-    return -tf.math.divide_no_nan(tf.reduce_sum(alike_BB * log_shares_BB, axis=1), tf.reduce_sum(alike_BB, axis=1))
+    log_softmax_BB = tf.nn.log_softmax(cosines_BB / TEMPERATURE - 1e9 * identity_BB)
+    same_class_BB = (1.0 - identity_BB) * tf.matmul(targets_BC, targets_BC, transpose_b=True)
+    return -tf.math.divide_no_nan(tf.reduce_sum(same_class_BB * log_softmax_BB, axis=1), tf.reduce_sum(same_class_BB, axis=1))
 
 
-def are_right(probabilities: Any, targets: Any, several: bool = False) -> Any:
-    """Whether the answers are those of the targets (B, C), bool (B,): the most probable class, or all that are over one half."""
-    if several:
+def are_right(probabilities: Any, targets: Any, is_multi_label: bool = False) -> Any:
+    """Whether the most probable class, or all labels over one half, are those of the targets (B, C): bool (B,)."""
+    if is_multi_label:
         return tf.reduce_all((probabilities > 0.5) == (targets > 0.5), axis=-1)
     if probabilities.shape[-1] == 1:
         return (probabilities[:, 0] > 0.5) == (targets[:, 1] > 0.5)
@@ -51,9 +51,11 @@ def are_right(probabilities: Any, targets: Any, several: bool = False) -> Any:
 
 
 def compile_forward(model: Callable[..., Any], *token_shapes: tuple[int | None, ...]) -> Callable[..., Any]:
-    """A model or layer of tokens, without dropout, as one TensorFlow function for every length; made once, because tracing takes long.
+    """A model without dropout as one TensorFlow function of texts of any length; compile it once, because tracing takes long.
 
-    The model is a function of as many arrays as there are shapes, of a text's tokens in each (``EncodedTexts.readings``), and ``training``.
+    Args:
+        model: function of one array of tokens per shape (see ``EncodedTexts.readings``), and of ``training``.
+        token_shapes: shape of one text in each array.
     """
     signature = [tf.TensorSpec([None, *shape], tf.int32) for shape in token_shapes]
     return tf.function(lambda *readings: model(*readings, training=False), autograph=False, input_signature=signature)

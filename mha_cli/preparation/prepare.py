@@ -48,7 +48,7 @@ class PreparedData:
     vocabulary: Vocabulary  # words of ``train``, and of the validation part if the model learns from it
     class_names: tuple[str, ...]
     unlabelled: EncodedTexts | None = None  # texts for the teacher to label; for a run that teaches, with texts made of ``train``
-    answers: Array | None = None  # of a teacher: probabilities of the classes, float16 (N, C), for the N texts of ``train``
+    taught: Array | None = None  # the teacher's probabilities for the N texts of ``train``, float16 (N, C); None without a teacher
     num_guessed: int = 0  # texts at the end of ``train`` that have no label but the teacher's
     teacher: tuple[Checkpoint, EncodedTexts] | None = None  # run that teaches, with ``train`` and then ``unlabelled`` as it reads them
     pretrained: PretrainedEncoder | None = None  # encoder that the training starts from; None for one from scratch
@@ -58,7 +58,7 @@ class PreparedData:
 
     def with_validation(self) -> PreparedData:
         """The same with all labelled texts in ``train``."""
-        return replace(self, train=join_texts(self.train, self.validation), answers=None)
+        return replace(self, train=join_texts(self.train, self.validation), taught=None)
 
     def starting_from(self, weights: Mapping[str, Floats]) -> PreparedData:
         """The same with further weights, by variable path, in the pretrained encoder that the training starts from."""

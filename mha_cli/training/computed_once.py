@@ -1,4 +1,4 @@
-"""Figures of texts that take long to compute: an interrupted run has them on disk."""
+"""Numbers that take long to compute for every text; an interrupted run finds them in a file."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,24 +11,23 @@ from mha_cli.corpus.batches import Rows
 from mha_cli.errors import plural
 from mha_cli.system.callbacks import Callbacks
 
-CHUNK = 512  # texts whose figures are saved together
+CHUNK = 512  # texts that are computed, and added to the file, at a time
 
 
 def computed_once(compute: Callable[[Rows], Floats], shape: tuple[int, int], path: Path, what: str, callbacks: Callbacks) -> Floats:
-    """The figures of texts, (N, D), the ``shape``, computed a chunk at a time, each added to the file at once.
+    """The results of ``compute`` for all texts, (N, D), the ``shape``; it is not called for rows that the file ``path`` already has.
 
-    What an interrupted run has left in the file is not computed again. ``what`` names the figures for progress.
+    ``what`` names the results in messages.
     """
     (num_texts, width), started = shape, monotonic()
     with path.open("ab") as file:
-        first = done = file.tell() // (4 * width * CHUNK) * CHUNK
-        file.truncate(4 * width * done)
-        while done < num_texts:
-            rows = np.arange(done, min(done + CHUNK, num_texts))
-            file.write(compute(rows).tobytes())
+        num_before = file.tell() // (4 * width * CHUNK) * CHUNK
+        file.truncate(4 * width * num_before)
+        for first in range(num_before, num_texts, CHUNK):
+            done = min(first + CHUNK, num_texts)
+            file.write(compute(np.arange(first, done)).tobytes())
             file.flush()
-            done += len(rows)
-            rate = (done - first) / (monotonic() - started)
+            rate = (done - num_before) / (monotonic() - started)
             line = f"{what} of {done:,} of {plural(num_texts, 'text')}, {rate:,.0f} texts/s"
             if done < num_texts:
                 callbacks.count(f"{line}, {(num_texts - done) / rate:,.0f} s left")

@@ -1,6 +1,6 @@
 """What a training trains: an encoder (``Trainer``), or the last layer of a frozen one (``FrozenEncoder``).
 
-Axes: B texts of a step, L their length in tokens, N texts, U units of the logits.
+Axes: B texts of a step, L their length in tokens, W characters of a token, N texts, U units of the logits.
 """
 
 from abc import ABC, abstractmethod
@@ -18,31 +18,31 @@ from mha_cli.corpus.corpus import EncodedTexts, drop_words
 from mha_cli.preparation.prepare import PreparedData
 from mha_cli.training.precision import choose_precision
 
-EVERY = slice(None)
+ALL_ROWS = slice(None)
 
 
 class Learner(ABC):
     """A model that learns in steps; seed and epoch alone decide their input, so that a resumed run reads the same batches.
 
     Args:
-        own: rows of a step that this worker reads.
+        worker_slice: rows of a step that this worker reads.
 
     Attributes:
-        variables: those that a step changes.
+        variables: Keras's and TensorFlow's variables that a step changes.
     """
 
     model: keras.Model
     variables: list[Any]
 
-    def __init__(self, config: Config, data: PreparedData, own: slice = EVERY) -> None:
-        self.config, self.data, self.own = config, data, own
+    def __init__(self, config: Config, data: PreparedData, worker_slice: slice = ALL_ROWS) -> None:
+        self.config, self.data, self.worker_slice = config, data, worker_slice
         self.precision, self.num_epochs = choose_precision(config), config.training.epochs
 
     @abstractmethod
     def step(self, rows: Rows, tokens: Int32s) -> tuple[float, int]:
-        """Learn from the texts of some rows, (B,); the sum of their losses, in nats, and the number of right answers.
+        """Learn from texts; the sum of their losses, in nats, and the number of right answers.
 
-        ``tokens`` are those of this worker's rows, padded, (B, L) or (B, L, 1 + W).
+        ``rows``, (B,), are the numbers of the texts; ``tokens`` are those of this worker's rows, padded, (B, L) or (B, L, 1 + W).
         """
 
     @abstractmethod
@@ -51,14 +51,14 @@ class Learner(ABC):
 
     @abstractmethod
     def with_validation(self) -> Self:
-        """A learner that has learnt nothing yet, and learns from the validation part as well."""
+        """A new, untrained learner of the same config, which learns from the validation part as well."""
 
     def weights(self) -> dict[str, Floats]:
         """All weights of the encoder by variable path."""
         return {weight.path: np.array(weight) for weight in self.model.weights}
 
     def arrays(self) -> Iterator[Array]:
-        """All that a step changes, one array after another, since tables are large."""
+        """The values of ``variables``, one after another, since tables are large."""
         return (np.array(variable) for variable in self.variables)
 
     def set_arrays(self, arrays: Sequence[Array]) -> None:
@@ -67,27 +67,27 @@ class Learner(ABC):
             variable.assign(array)
 
     def steps(self, epoch: int, batches: list[Rows]) -> Iterator[tuple[Rows, Int32s]]:
-        """The rows of every step, from ``batches``, and the padded tokens of this worker's rows, with some words dropped."""
+        """The rows of each step, from ``batches``, and the padded tokens of this worker's rows, with some words dropped."""
         rng, share = np.random.default_rng((self.config.seed, epoch)), self.config.training.word_dropout
         texts = self.data.train.for_encoder
         lengths = texts.lengths
         for rows in batches:
-            own = rows[self.own]
-            tokens = texts.padded(own) if len(own) else texts.padded(rows[:1])[:0]
+            worker_rows = rows[self.worker_slice]
+            tokens = texts.padded(worker_rows) if len(worker_rows) else texts.padded(rows[:1])[:0]
             if share:
-                drawn = rng.random((len(rows), max(1, lengths[rows].max())), dtype=np.float32) < share  # for all workers alike
-                tokens = drop_words(tokens, drawn[self.own, : tokens.shape[1]])
+                dropped = rng.random((len(rows), max(1, lengths[rows].max())), dtype=np.float32) < share  # the same on all workers
+                tokens = drop_words(tokens, dropped[self.worker_slice, : tokens.shape[1]])
             if self.precision == "bfloat16":
                 tokens = at_common_length(tokens, encoder_length(self.config))
             yield rows, tokens
 
     def batches(self, epoch: int) -> list[Rows]:
-        """The rows of every step."""
+        """The rows of each step."""
         rng, settings = np.random.default_rng((self.config.seed, epoch, 1)), self.config.training
         return training_batches(self.data.train.for_encoder.lengths[: self.num_texts(epoch)], rng, settings.batch_size)
 
     def num_texts(self, epoch: int) -> int:
-        """Texts of an epoch: the last ``finetune_epochs`` leave out those with a guessed class, which come last."""
+        """Texts of an epoch: the last ``finetune_epochs`` leave out those that a teacher labelled, which come last."""
         settings, data = self.config.training, self.data
         return len(data.train) - data.num_guessed if epoch > settings.epochs - settings.finetune_epochs else len(data.train)
 

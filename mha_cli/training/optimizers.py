@@ -1,7 +1,7 @@
-"""How a step changes the weights: Keras's optimizers, and lazy ones for tables of which a step touches few rows.
+"""Optimizers: Keras's, and lazy ones for embedding tables.
 
-A lazy optimizer changes only the rows of its table that a step touches, so that a step's cost does not grow with the table. Its ``apply``
-takes the gradient of a step, the number of the step, from 1, and the learning rate.
+A lazy optimizer changes only the rows of its table that occur in the batch, so the cost of a step does not grow with the table. (Keras's
+optimizers make the gradient of a table dense.) Its ``apply`` takes a gradient, the number of the step, from 1, and the learning rate.
 """
 
 from typing import Any
@@ -15,16 +15,13 @@ EPSILON = 1e-7
 
 
 def rows_once(gradient: tf.IndexedSlices) -> tf.IndexedSlices:
-    """The same gradient of a table with every row named once."""
+    """The same gradient of a table, with the values of equal rows added up."""
     rows, row_of = tf.unique(gradient.indices)
-    # Scattered into a narrow block first: adding up the gradients of the same row.
     return tf.IndexedSlices(tf.math.unsorted_segment_sum(gradient.values, row_of, tf.size(rows)), rows, gradient.dense_shape)
 
 
 class LazyAdam:
-    """Adam on the rows that a step touches; the others, and their moments, stay as they are.
-
-    Moments of a row decay only when the row is touched, which is what makes it lazy; bias correction counts all steps.
+    """Adam on the rows of a batch; other rows, and their moments, do not change. Bias correction counts all steps.
 
     Source: Kingma and Ba 2015, "Adam: A Method for Stochastic Optimization", algorithm 1.
     """
@@ -37,7 +34,7 @@ class LazyAdam:
         self.variables = [tf.Variable(tf.zeros(table.shape)) for _ in ("first moments", "second moments")]
 
     def apply(self, gradient: tf.IndexedSlices, step: Any, rate: Any) -> None:
-        """Change the rows that the gradient names."""
+        """Change the rows of the gradient."""
         gradient, (first, second) = rows_once(gradient), self.variables
         rows, step = gradient.indices, tf.cast(step, tf.float32)
         rate = rate * tf.sqrt(1.0 - self.BETA_2**step) / (1.0 - self.BETA_1**step)
@@ -49,9 +46,9 @@ class LazyAdam:
 
 
 class LazyRMSprop:
-    """RMSprop, and not nearly but exactly: a row without a gradient does not move, and its mean square decays by ρ a step.
+    """RMSprop, exactly: a row without a gradient does not move, and its mean square decays by ρ per step.
 
-    The decay of all steps since a row was touched is made up for when it is touched again: ρ to the power of their number.
+    When a row is touched again, the decay of all steps in between is applied: ρ to the power of their number.
 
     Source: Hinton 2012, "Neural Networks for Machine Learning", lecture 6e.
     """
@@ -64,7 +61,7 @@ class LazyRMSprop:
         self.variables = [tf.Variable(tf.zeros(table.shape)), tf.Variable(tf.zeros(table.shape[0], dtype=tf.int64))]
 
     def apply(self, gradient: tf.IndexedSlices, step: Any, rate: Any) -> None:
-        """Change the rows that the gradient names."""
+        """Change the rows of the gradient."""
         gradient, (mean_square, last_step) = rows_once(gradient), self.variables
         rows, step = gradient.indices, tf.cast(step, tf.int64)
         decay = tf.pow(self.RHO, tf.cast(step - tf.gather(last_step, rows), tf.float32))[:, None]
@@ -75,7 +72,7 @@ class LazyRMSprop:
 
 
 def learning_rate_schedule(settings: TrainingConfig, num_steps: int) -> Any:
-    """The learning rate of a step: a Keras schedule, or the number itself where it is constant.
+    """The learning rate: a Keras schedule, or a constant.
 
     Source: the cosine: Loshchilov and Hutter 2017, "SGDR", eq. 5; the warm-up: Goyal et al. 2017, section 2.2.
     """
@@ -99,8 +96,7 @@ def build_optimizer(settings: TrainingConfig, rate: Any) -> keras.Optimizer:
     """
     if settings.optimizer == "rmsprop":
         return keras.optimizers.RMSprop(rate, global_clipnorm=settings.clip_norm)
-    if settings.optimizer == "adam":
-        return keras.optimizers.Adam(rate, global_clipnorm=settings.clip_norm)
-    optimizer = keras.optimizers.AdamW(rate, weight_decay=settings.weight_decay, global_clipnorm=settings.clip_norm)
+    weight_decay = settings.weight_decay if settings.optimizer == "adamw" else None
+    optimizer = keras.optimizers.Adam(rate, weight_decay=weight_decay, global_clipnorm=settings.clip_norm)
     optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
     return optimizer

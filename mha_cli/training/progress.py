@@ -1,8 +1,7 @@
-"""How far a training has come: its epochs so far, and the steps of the one that is going on; and its state on disk.
+"""The progress of a training: finished epochs and the steps of the current one; and its state on disk, from which it can be resumed.
 
-With the state, an interrupted training goes on as if nothing had happened. It holds arrays only: the model's variables (the random
-states of dropout among them), the optimizer's, and the history so far. Data order and dropped words follow from the config's seed, the
-epoch and the step.
+The state consists of arrays: the variables of the model (including dropout's random states) and of the optimizer, and the history. The
+order of the texts and the dropped words follow from seed, epoch and step, so a resumed training gives the same weights.
 """
 
 import dataclasses
@@ -13,11 +12,12 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
-from mha_cli.arrays import Array, Int32s
+from mha_cli.arrays import Int32s
 from mha_cli.corpus.batches import Rows
 from mha_cli.errors import EXIT_FAILURE, MhaError, reason_of, shown_path
 from mha_cli.system.callbacks import EpochRecord, StepProgress
@@ -31,11 +31,11 @@ DIVERGED = "lower training.learning_rate or set training.clip_norm=1; the best e
 
 @dataclass
 class EpochPosition:
-    """How far an epoch has come."""
+    """The steps of the current epoch so far, and sums over them."""
 
     epoch: int = 0  # number of the epoch, from 1; 0 before the first
-    step: int = 0  # steps done; the other figures are sums over these
-    loss_sum: float = 0.0  # sum of the losses of the texts, in nats
+    step: int = 0  # number of steps so far
+    loss_sum: float = 0.0  # sum of the texts' losses, in nats
     num_correct: int = 0
     num_texts: int = 0
     seconds: float = 0.0
@@ -45,23 +45,23 @@ class Progress:
     """The progress of a learner.
 
     Args:
-        records: records of the epochs before an interruption.
+        records: finished epochs.
         position: steps of an interrupted epoch.
     """
 
     def __init__(self, learner: Learner, records: Sequence[EpochRecord] = (), position: EpochPosition | None = None) -> None:
         self.learner, self.records, self.position = learner, list(records), position or EpochPosition()
-        self._paced: tuple[int, float] | None = None  # texts and seconds of all steps but the first, in which TensorFlow traces the model
-        self._last, self._num_steps, self._texts_left = 0.0, 0, 0  # of the epoch that is going on: texts to come with its own
-        self._all_texts = sum(map(learner.num_texts, range(1, learner.num_epochs + 1)))
+        self._epoch_texts = list(map(learner.num_texts, range(1, learner.num_epochs + 1)))
+        self._num_steps, self._last_step = 0, 0.0  # steps of the current epoch; time at the end of the last one
+        self._timed: tuple[int, float] | None = None  # texts and seconds of all steps but the first, in which TensorFlow traces the model
 
     @property
     def best(self) -> EpochRecord | None:
-        """The last record that is the best so far."""
+        """The best epoch so far."""
         return next((record for record in reversed(self.records) if record.best), None)
 
     def epochs_left(self) -> Iterator[int]:
-        """The numbers of the epochs to come, until the last one or until patience runs out."""
+        """The numbers of the remaining epochs, until patience runs out."""
         patience = self.learner.config.training.patience
         for epoch in range(self.records[-1].epoch + 1 if self.records else 1, self.learner.num_epochs + 1):
             if patience and self.best and epoch - 1 - self.best.epoch >= patience:
@@ -69,22 +69,21 @@ class Progress:
             yield epoch
 
     def steps_left(self, epoch: int) -> Iterator[tuple[Rows, Int32s]]:
-        """The rows and tokens of an epoch's steps, except those that are done: of these, only the random numbers are drawn."""
+        """The rows and tokens of an epoch's remaining steps; of earlier steps, only the random numbers count."""
         if self.position.epoch != epoch:
             self.position = EpochPosition(epoch)
-        batches, num_done, self._last = self.learner.batches(epoch), self.position.step, time.perf_counter()
-        self._num_steps = len(batches)
-        self._texts_left = sum(map(self.learner.num_texts, range(epoch, self.learner.num_epochs + 1)))
+        batches, num_done = self.learner.batches(epoch), self.position.step
+        self._num_steps, self._last_step = len(batches), time.perf_counter()
         for step, (rows, tokens) in enumerate(self.learner.steps(epoch, batches)):
             if step >= num_done:
                 yield rows, tokens
             else:
-                self._last = time.perf_counter()
+                self._last_step = time.perf_counter()
 
     def after_step(self, loss_sum: float, num_correct: int, num_texts: int) -> StepProgress:
         """Count a step of the epoch."""
         now, done = time.perf_counter(), self.position
-        seconds, self._last = now - self._last, now
+        seconds, self._last_step = now - self._last_step, now
         done.step += 1
         done.loss_sum += loss_sum
         done.num_correct += num_correct
@@ -92,9 +91,9 @@ class Progress:
         done.seconds += seconds
         if not math.isfinite(done.loss_sum):
             raise MhaError(f"the loss is {done.loss_sum} at epoch {done.epoch}, step {done.step}", DIVERGED, EXIT_FAILURE)
-        self._paced = (0, 0.0) if self._paced is None else (self._paced[0] + num_texts, self._paced[1] + seconds)
-        pace = self._paced[0] / self._paced[1] if self._paced[0] else None
-        left = self._texts_left - done.num_texts
+        self._timed = (0, 0.0) if self._timed is None else (self._timed[0] + num_texts, self._timed[1] + seconds)
+        speed = self._timed[0] / self._timed[1] if self._timed[0] else None
+        total, texts_left = sum(self._epoch_texts), sum(self._epoch_texts[done.epoch - 1 :]) - done.num_texts
         return StepProgress(
             epoch=done.epoch,
             epochs=self.learner.num_epochs,
@@ -102,13 +101,13 @@ class Progress:
             steps=self._num_steps,
             loss=done.loss_sum / done.num_texts,
             accuracy=done.num_correct / done.num_texts,
-            done=(self._all_texts - left) / self._all_texts,
-            texts_per_second=pace,
-            seconds_left=None if pace is None else left / pace,
+            done=(total - texts_left) / total,
+            texts_per_second=speed,
+            seconds_left=None if speed is None else texts_left / speed,
         )
 
     def after_epoch(self, loss: float, accuracy: float) -> EpochRecord:
-        """The record of the epoch, by its loss and accuracy on the validation part."""
+        """Add the record of an epoch, with its loss and accuracy on the validation part."""
         done, best = self.position, self.best
         if not math.isfinite(loss):
             raise MhaError(f"the validation loss is {loss} after epoch {done.epoch}", DIVERGED, EXIT_FAILURE)
@@ -119,28 +118,23 @@ class Progress:
                 is_best = best is None or loss < best.validation_loss
             case "last":
                 is_best = done.epoch == self.learner.num_epochs
-        of_training, speed = (done.loss_sum / done.num_texts, done.num_correct / done.num_texts), done.num_texts / done.seconds
-        self.records.append(EpochRecord(done.epoch, *of_training, loss, accuracy, done.seconds, speed, is_best))
+        train_loss, train_accuracy, speed = done.loss_sum / done.num_texts, done.num_correct / done.num_texts, done.num_texts / done.seconds
+        self.records.append(EpochRecord(done.epoch, train_loss, train_accuracy, loss, accuracy, done.seconds, speed, is_best))
         return self.records[-1]
 
 
 def save_state(path: Path, progress: Progress) -> None:
-    """Write the state after a step; an earlier one is replaced only by a whole one."""
+    """Write the state after a step, array by array: ``numpy.savez`` would hold all of them in memory."""
     history = {"epochs": [dataclasses.asdict(record) for record in progress.records], "position": dataclasses.asdict(progress.position)}
+    variables = ((f"variable_{index}", array) for index, array in enumerate(progress.learner.arrays()))
     with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
-        _write_array(archive, "history", np.array(json.dumps(history)))
-        for index, array in enumerate(progress.learner.arrays()):
-            _write_array(archive, f"variable_{index}", array)
-
-
-def _write_array(archive: zipfile.ZipFile, name: str, array: Array) -> None:
-    """Add an array as ``numpy.savez`` does, which would take all of them at once."""
-    with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-        np.lib.format.write_array(member, array, allow_pickle=False)
+        for name, array in chain([("history", np.array(json.dumps(history)))], variables):
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
 
 
 def restore_state(path: Path, learner: Learner, distribution: Distribution) -> Progress:
-    """Put the state that the chief has saved, if any, into a learner of the same config, and return its progress."""
+    """Load the chief's saved state, if there is one, into a learner of the same config, and return its progress."""
     saved = distribution.from_chief(partial(_read_state, path))
     if not saved:
         return Progress(learner)
@@ -158,7 +152,7 @@ def restore_state(path: Path, learner: Learner, distribution: Distribution) -> P
 
 
 def _read_state(path: Path) -> Arrays:
-    """The history and the variables of a state file; nothing if there is none."""
+    """The history and the variables in a state file; empty if there is no file."""
     if not path.exists():
         return {}
     try:

@@ -1,4 +1,4 @@
-"""The files of a run: config, checkpoint, history, state and metrics; and digests of what a run depends on."""
+"""The files of a run: config, checkpoint, history, state and metrics; and digests of its settings and texts."""
 
 import dataclasses
 import hashlib
@@ -26,8 +26,8 @@ from mha_cli.training.precision import choose_precision
 from mha_cli.training.progress import Progress, restore_state, save_state
 from mha_cli.version import __version__
 
-LEAST_SECONDS = 30.0  # time between two saves of the state
-MOST_SHARE = 0.015  # share of the time that saving may take
+LEAST_SECONDS = 30.0  # least time between two saves of the state within an epoch
+MOST_SHARE = 0.015  # largest share of the time that saving may take
 
 
 @dataclass(frozen=True)
@@ -37,26 +37,26 @@ class TrainingSummary:
     checkpoint: Path  # file of the best epoch
     best: EpochRecord
     epochs_run: int
-    num_train: int  # texts to learn from, with unlabelled ones
+    num_train: int  # texts of the training part, and unlabelled texts
     num_validation: int
-    num_parameters: int  # numbers in all weights, with the linear model's
-    vocabulary_size: int  # ids, with the two special ones
+    num_parameters: int  # numbers in all weights, including the linear model's
+    vocabulary_size: int  # token ids, including the two special ones
     seconds: float  # time for the training steps of all epochs
     precision: str  # type of the matrix products
-    metrics: Mapping[str, float]  # figures in the checkpoint; empty on workers other than the chief, which may not have the file
+    metrics: Mapping[str, float]  # metrics in the checkpoint; empty on workers other than the chief, which may not have the file
 
 
 class RunFiles:
-    """The files of a run. The chief of several workers writes them; on the others, nothing is written."""
+    """Writes the files of a run; with several workers, only the chief writes."""
 
     def __init__(self, output: RunDirectory, distribution: Distribution, callbacks: Callbacks) -> None:
         self._output, self._distribution, self._callbacks = output, distribution, callbacks
         self._is_chief = distribution.task.is_chief
         self._progress: Progress
-        self._saved, self._cost = 0.0, 0.0
+        self._last_save, self._save_seconds = 0.0, 0.0
 
     def begin(self, config: Config, data: PreparedData) -> None:
-        """Refuse texts other than those that the run began with, and those of the other workers; keep the config."""
+        """Refuse texts that differ from those of the interrupted run or of another worker; write the config."""
         if self._is_chief:
             refuse_other_texts(self._output, texts_digest(data))
         self._distribution.refuse_difference("texts or settings", lambda: fingerprint(config, data))
@@ -64,15 +64,15 @@ class RunFiles:
             keep_config(self._output, config)
 
     def resume(self, learner: Learner) -> Progress:
-        """The progress of the learner, which has the saved state from here on, if there is one."""
-        self._progress, self._saved = restore_state(self._output / STATE, learner, self._distribution), time.monotonic()
+        """Load the saved state into the learner, if there is one, and return its progress."""
+        self._progress, self._last_save = restore_state(self._output / STATE, learner, self._distribution), time.monotonic()
         return self._progress
 
     def after_step(self, step: StepProgress) -> None:
-        """Report a step, and save the state now and then, at a small share of the time.
+        """Report a step, and save the state from time to time.
 
         Raises:
-            KeyboardInterrupt: the run is asked to stop; its state is saved.
+            KeyboardInterrupt: the callbacks asked to stop; the state is saved.
         """
         self._callbacks.on_step(step)
         if self._callbacks.stop():
@@ -86,7 +86,7 @@ class RunFiles:
             write_checkpoint(self._output / CHECKPOINT, checkpoint)
 
     def after_epoch(self, record: EpochRecord) -> None:
-        """Write the history and, unless that would take too large a share of the time, the state; report the epoch."""
+        """Write the history and, unless saving takes too much time, the state; report the epoch."""
         if self._is_chief:
             with atomic_write(self._output / HISTORY) as file:
                 file.writelines(json.dumps(dataclasses.asdict(epoch)).encode() + b"\n" for epoch in self._progress.records)
@@ -94,7 +94,7 @@ class RunFiles:
         self._callbacks.on_epoch(record)
 
     def end(self, config: Config, data: PreparedData, to_learn: PreparedData, precision: str) -> TrainingSummary:
-        """Write the metrics, and remove the state: a finished run is not resumed."""
+        """Write the metrics, and remove the state, since a finished run is not resumed."""
         best, records = self._progress.best, self._progress.records
         assert best
         summary = TrainingSummary(
@@ -115,23 +115,23 @@ class RunFiles:
             shutil.rmtree((self._output / STATE).parent, ignore_errors=True)
         return summary
 
-    def _save_state(self, seconds: float | None = None) -> None:
-        """Save the state, with ``seconds`` only where the last save is older, and this one takes a small share of the time since then."""
+    def _save_state(self, least_seconds: float | None = None) -> None:
+        """Save the state; given ``least_seconds``, only if the last save is older, and saving keeps within ``MOST_SHARE``."""
         started = time.monotonic()
-        if self._is_chief and (seconds is None or started - self._saved >= max(seconds, self._cost / MOST_SHARE)):
+        if self._is_chief and (least_seconds is None or started - self._last_save >= max(least_seconds, self._save_seconds / MOST_SHARE)):
             save_state(self._output / STATE, self._progress)
-            self._saved = time.monotonic()
-            self._cost = self._saved - started
+            self._last_save = time.monotonic()
+            self._save_seconds = self._last_save - started
 
 
 def fingerprint(config: Config, data: PreparedData) -> bytes:
-    """A digest that differs where settings, texts, labels or mha do; where the texts lie does not count."""
+    """A digest of the settings, texts, labels and mha's version; the paths of the texts do not count."""
     settings = __version__, choose_precision(config), config.model_dump_json(exclude={"data"})
     return hashlib.sha256(json.dumps(settings).encode() + texts_digest(data)).digest()
 
 
 def texts_digest(data: PreparedData) -> bytes:
-    """A digest that differs where words, texts, labels, weights or their parts do."""
+    """A digest of the vocabulary, and of the texts of each part with their labels and weights."""
     names = json.dumps([data.class_names, data.vocabulary.tokens]).encode()
     parts = [data.train, data.validation, *([] if data.unlabelled is None else [data.unlabelled])]
     return digest_of(chain([np.frombuffer(names, np.uint8)], *(part.arrays() for part in parts)))

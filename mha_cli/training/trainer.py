@@ -1,9 +1,10 @@
-"""An encoder in training: all that changes from step to step."""
+"""An encoder in training: its weights, its optimizers, and the step that changes them."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Self
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -19,7 +20,7 @@ from mha_cli.model.outputs import are_right, compile_forward, contrastive_loss, 
 from mha_cli.preparation.prepare import PreparedData
 from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import MemoryEstimate
-from mha_cli.training.argmax_positions import argmax_suffices, training_output
+from mha_cli.training.argmax_positions import argmax_suffices, output_at_argmax
 from mha_cli.training.distillation import targets_of
 from mha_cli.training.distribution import Distribution, digest_of
 from mha_cli.training.learner import Learner
@@ -30,12 +31,12 @@ EMBEDDING_TABLES = tuple(f"embedding/token_embedding/{name}" for name in ("words
 
 
 class Trainer(Learner):
-    """An encoder in training, by the settings of a run; those of the linear model do not count here."""
+    """The encoder of a run, without the linear model beside it, and the step that trains it."""
 
     def __init__(self, config: Config, data: PreparedData, distribution: Distribution | None = None) -> None:
         set_seed(config.seed)
         self.distribution = Distribution() if distribution is None else distribution
-        super().__init__(config, data, self.distribution.own)
+        super().__init__(config, data, self.distribution.worker_slice)
         self.model = build_classifier(config, len(data.vocabulary), len(data.class_names), with_linear=False)
         if data.pretrained is not None:
             start_from(self.model, data.pretrained.weights)
@@ -45,7 +46,7 @@ class Trainer(Learner):
         if data.base is not None:
             start_from(self.model, encoder_of(data.base, len(data.class_names)))
         self._loss_weights = loss_weights(config, data.train, len(data.class_names))
-        if data.train.weights is not None:  # so that the learning rate means the same
+        if data.train.weights is not None:  # with a mean of 1, so that the learning rate means the same
             self._loss_weights = self._loss_weights / data.train.weights.mean()
         self._tables = [weight.value for weight in self.model.trainable_variables if weight.path in EMBEDDING_TABLES]
         self._others = [weight for weight in self.model.trainable_variables if weight.path not in EMBEDDING_TABLES]
@@ -56,20 +57,19 @@ class Trainer(Learner):
         self._train_step = self._compile_train_step()
         memory_estimate = MemoryEstimate(config.model, len(data.class_names), characters=config.text.subword_characters)
         forward, units = compile_forward(up_to_logits(self.model), encoder_shape(config)), self.model.output_shape[-1]
-        self._score = partial(predict_outputs, forward, memory_estimate, width=units)
-        of_tables = [variable for optimizer in self._table_optimizers for variable in optimizer.variables]
-        self.variables = [*self.model.variables, *self.optimizer.variables, *of_tables]
+        self._predict_logits = partial(predict_outputs, forward, memory_estimate, width=units)
+        moments = [variable for optimizer in self._table_optimizers for variable in optimizer.variables]
+        self.variables = [*self.model.variables, *self.optimizer.variables, *moments]
         self.distribution.refuse_difference("weights at the start", lambda: digest_of(self.arrays()))
         self._seed_apart()
 
     def step(self, rows: Rows, tokens: Int32s) -> tuple[float, int]:
-        """Learn from the texts of some rows; the sum of their weighted losses, in nats, and the number of right answers."""
-        distribution = self.distribution
-        own, stop = rows[self.own], float(distribution.asked_to_stop())
-        loss_sum, num_correct, stops = self._train_step(
-            tokens, targets_of(self.data, own), self._loss_weights[own], float(len(rows)), stop
-        ).numpy()
-        distribution.stopping = bool(stops)
+        """Learn from texts; the sum of their weighted losses, in nats, and the number of right answers, of all workers."""
+        worker_rows, stop = rows[self.worker_slice], float(self.distribution.asked_to_stop())
+        targets = targets_of(self.data, worker_rows)
+        figures = self._train_step(tokens, targets, self._loss_weights[worker_rows], float(len(rows)), stop)
+        loss_sum, num_correct, num_stops = figures.numpy()
+        self.distribution.stopping = bool(num_stops)
         return float(loss_sum), int(num_correct)
 
     def set_arrays(self, arrays: Sequence[Array]) -> None:
@@ -79,42 +79,42 @@ class Trainer(Learner):
 
     def logits(self, texts: EncodedTexts) -> Floats:
         """The encoder's outputs for texts, (N, U), before the sigmoid or softmax."""
-        return self.distribution.gathered(self._score, texts.for_encoder)
+        return self.distribution.gathered(self._predict_logits, texts.for_encoder)
 
     def with_validation(self) -> Self:
-        """A trainer that has learnt nothing yet, and learns from the validation part as well."""
+        """A new, untrained trainer of the same config, which learns from the validation part as well."""
         return type(self)(self.config, self.data.with_validation(), self.distribution)
 
     def _seed_apart(self) -> None:
-        """Let every worker drop out units of its own; the chief's random states stay as they are."""
+        """Give each worker other random states, so that each drops out other units; the chief's stay as they are."""
         for variable in self.model.non_trainable_variables:
             if variable.path.endswith("seed_generator_state"):
                 state = np.array(variable)
                 variable.assign(state + np.array([self.distribution.task.index, 0], state.dtype))
 
     def _compile_train_step(self) -> Callable[..., Any]:
-        model, embedding, optimizer, settings = self.model, self.model.get_layer("embedding"), self.optimizer, self.config.training
-        several = self.config.is_multi_label
-        argmax_only = argmax_suffices(self.config, float(self.data.train.for_encoder.lengths.mean()))
+        model, optimizer, settings, is_multi_label = self.model, self.optimizer, self.config.training, self.config.is_multi_label
+        forward: Callable[[Any], Any] = partial(keras.Model(model.input, [model.output, model.get_layer("pooling").output]), training=True)
+        if argmax_suffices(self.config, float(self.data.train.for_encoder.lengths.mean())):
+            forward = partial(output_at_argmax, model)
         shapes: tuple[list[int | None], ...] = ([None, len(self.data.class_names)], [None], [], [])  # the arguments after the tokens
         signature = [tf.TensorSpec(model.input_shape, tf.int32), *(tf.TensorSpec(shape, tf.float32) for shape in shapes)]
 
         @tf.function(autograph=False, input_signature=signature)
         def train_step(tokens: Any, targets: Any, loss_weights: Any, batch_size: Any, stop: Any) -> Any:
-            def gradients_of_part(tokens: Any, targets: Any, loss_weights: Any) -> list[Any]:
+            def gradients_of_replica(tokens: Any, targets: Any, loss_weights: Any) -> list[Any]:
                 with tf.GradientTape() as tape, computing_in(model, self.precision):
-                    embedded = embedding(tokens, training=True)
-                    probabilities, features = training_output(model, embedded, embedding.compute_mask(tokens), argmax_only)
-                    losses = cross_entropy(probabilities, targets, settings.label_smoothing, several)
+                    probabilities, features = forward(tokens)
+                    losses = cross_entropy(probabilities, targets, settings.label_smoothing, is_multi_label)
                     if settings.contrastive_weight:
                         losses += settings.contrastive_weight * contrastive_loss(features, targets)
                     loss_sum = tf.reduce_sum(loss_weights * losses)
-                    part_of_mean = loss_sum / batch_size  # of the whole batch, so that the parts add up to its mean
-                right = are_right(probabilities, targets, several)
+                    share_of_mean = loss_sum / batch_size  # of the whole batch, so that all replicas' shares add up to its mean
+                right = are_right(probabilities, targets, is_multi_label)
                 figures = tf.stack([loss_sum, tf.reduce_sum(tf.cast(right, tf.float32)), stop])
-                return [*tape.gradient(part_of_mean, [*self._others, *self._tables]), figures]
+                return [*tape.gradient(share_of_mean, [*self._others, *self._tables]), figures]
 
-            *gradients, figures = self.distribution.sum_of_parts(gradients_of_part, tokens, targets, loss_weights)
+            *gradients, figures = self.distribution.sum_over_replicas(gradients_of_replica, tokens, targets, loss_weights)
             for table_optimizer, gradient in zip(self._table_optimizers, gradients[len(self._others) :], strict=True):
                 table_optimizer.apply(gradient, optimizer.iterations + 1, optimizer.learning_rate)
             optimizer.apply(gradients[: len(self._others)], self._others)

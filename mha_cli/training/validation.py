@@ -33,8 +33,8 @@ class Score:
     accuracy: float  # in [0, 1]
     stack: Stack  # weights of encoder and linear model
     figures: dict[str, float]  # further metrics of the checkpoint
-    thresholds: dict[str, float]  # of each label, where a text may have several
-    warning: str  # classes that the model never answers, in words; empty for none
+    thresholds: dict[str, float]  # threshold of each label, if texts may have several; otherwise empty
+    warning: str  # names the classes that the model never predicts; empty if there are none
 
 
 class Validation:
@@ -45,8 +45,7 @@ class Validation:
         data: texts; the validation part also fits the weights of encoder and linear model.
         fitted: linear model that has not learnt from the validation part; None for none.
         kept: linear model of the checkpoint; None for the same.
-        out_of_fold: logits of the training part by linear models that have not learnt from it, (N, U), where a text may have several
-            labels: their thresholds are chosen by it as well.
+        out_of_fold: out-of-fold logits of the training part, (N, U), by which thresholds of labels are chosen as well; None for none.
     """
 
     def __init__(
@@ -63,41 +62,46 @@ class Validation:
         self.linear_NU = None if fitted is None else linear_logits(config, data, data.validation, fitted)
         self._loss_weights = loss_weights(config, data.validation, len(data.class_names))
         self._is_pretrained = data.pretrained is not None or data.teacher is not None
-        self._out_of_fold = np.zeros((0, len(data.class_names)), np.float32)
+        self._out_of_fold: Floats | None = None
         if out_of_fold is not None and fitted is not None:
             self._out_of_fold = answers_alone(out_of_fold, data.train.labels, data.train.weights)
-        # At once: the trainer's model then takes over the memory of this one's tables.
+        # Before the trainer's model is built, which then takes over the memory of this one's tables.
         self._keras_config = keras_config(build_classifier(config, len(data.vocabulary), len(data.class_names)))
 
     def score(self, learner: Learner) -> Score:
         """Evaluate the model that ``checkpoint`` would give."""
-        texts, linear_NU, class_names = self._data.validation, self.linear_NU, self._data.class_names
+        data, texts, linear_NU = self._data, self._data.validation, self.linear_NU
         encoder_NU = learner.logits(texts)
         stack = fit_stack(encoder_NU, linear_NU, texts.labels, self._loss_weights, self._is_pretrained)
-        several, base, held_out_before = are_several(texts.labels), self._data.base, self._data.held_out_before
-        probabilities = probabilities_of(stack.logits(encoder_NU, 0.0 if linear_NU is None else linear_NU), several)
-        thresholds: float | Floats = 0.5
-        of_labels, figures, warning = dict[str, float](), dict[str, float](), ""
-        if several:
-            parts = [self._data.train, texts] if len(self._out_of_fold) else [texts]
-            labels, weights = (np.concatenate(of) for of in ([one.labels for one in parts], [one.weights_or_ones for one in parts]))
-            said, average = np.concatenate([self._out_of_fold, probabilities]), self._config.training.threshold_average
-            thresholds = f1_thresholds(said, labels, weights, average)
-            of_labels = dict(zip(class_names, thresholds.tolist(), strict=True))
-        else:
-            warning = never_answered(self._config.training.class_weights, class_names, texts.labels, probabilities.argmax(axis=1))
+        is_multi_label = are_several(texts.labels)
+        probabilities = probabilities_of(stack.logits(encoder_NU, 0.0 if linear_NU is None else linear_NU), is_multi_label)
+        thresholds = self._label_thresholds(probabilities) if is_multi_label else 0.5
+        by_label = dict(zip(data.class_names, thresholds.tolist(), strict=True)) if isinstance(thresholds, np.ndarray) else {}
+        figures, warning = dict[str, float](), ""
+        if not is_multi_label:
+            predicted = probabilities.argmax(axis=1)
+            warning = never_answered(self._config.training.class_weights, data.class_names, texts.labels, predicted)
             if linear_NU is None:
-                before, after = (calibration_error(answers, texts.labels) for answers in (probabilities_of(encoder_NU), probabilities))
-                figures = {"calibration_error_before": before, "calibration_error_after": after}
-        if base is not None and held_out_before.any():
-            right = are_right(probabilities, texts.labels, thresholds)[held_out_before]
-            figures["accuracy_of_base"] = base.metrics.get("validation_accuracy", 0.0)
-            figures["accuracy_on_its_held_out_texts"] = float(np.average(right, weights=texts.weights_or_ones[held_out_before]))
+                figures["calibration_error_before"] = calibration_error(probabilities_of(encoder_NU), texts.labels)
+                figures["calibration_error_after"] = calibration_error(probabilities, texts.labels)
+        if data.base is not None and data.held_out_before.any():
+            right = are_right(probabilities, texts.labels, thresholds)[data.held_out_before]
+            figures["accuracy_of_base"] = data.base.metrics.get("validation_accuracy", 0.0)
+            figures["accuracy_on_its_held_out_texts"] = float(np.average(right, weights=texts.weights_or_ones[data.held_out_before]))
         loss, accuracy = mean_loss_and_accuracy(probabilities, texts.labels, thresholds, texts.weights)
-        return Score(loss, accuracy, stack, figures, of_labels, warning)
+        return Score(loss, accuracy, stack, figures, by_label, warning)
+
+    def _label_thresholds(self, probabilities: Floats) -> Floats:
+        """The threshold of each label, chosen by the validation part and, if they are known, by out-of-fold probabilities."""
+        labels, weights = self._data.validation.labels, self._data.validation.weights_or_ones
+        if self._out_of_fold is not None:
+            train = self._data.train
+            probabilities = np.concatenate([self._out_of_fold, probabilities])
+            labels, weights = np.concatenate([train.labels, labels]), np.concatenate([train.weights_or_ones, weights])
+        return f1_thresholds(probabilities, labels, weights, self._config.training.threshold_average)
 
     def checkpoint(self, encoder: Mapping[str, Floats], record: EpochRecord, score: Score) -> Checkpoint:
-        """The model of an encoder's weights that has a score, with the figures of its epoch."""
+        """The checkpoint of an encoder's weights, with the stack and thresholds of their score and the metrics of their epoch."""
         metrics = {"epoch": record.epoch, "validation_accuracy": record.validation_accuracy, "validation_loss": record.validation_loss}
         metrics["labelled_texts"] = len(self._data.train) + len(self._data.validation)
         return Checkpoint(

@@ -42,11 +42,11 @@ def sums_known(distribution: Distribution) -> list[Any]:
 
     @tf.function(autograph=False)
     def summed(numbers: Any) -> list[Any]:
-        def of_part(numbers: Any) -> list[Any]:
+        def of_replica(numbers: Any) -> list[Any]:
             rows = tf.cast(numbers, tf.int64) // 3
             return [tf.reduce_sum(numbers), tf.IndexedSlices(numbers[:, None], rows, tf.constant([3, 1]))]
 
-        return distribution.sum_of_parts(of_part, numbers)
+        return distribution.sum_over_replicas(of_replica, numbers)
 
     dense, table = summed(tf.constant(KNOWN))
     return [float(dense), tf.math.unsorted_segment_sum(table.values, table.indices, 3).numpy()[:, 0].tolist(), table.indices.shape]

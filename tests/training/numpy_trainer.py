@@ -27,7 +27,7 @@ class NumpyTrainer(Learner):
     """Logistic regression on the features of a random encoder, which stays as it is; the methods are those of ``Trainer``."""
 
     def __init__(self, config: Config, data: PreparedData, distribution: Distribution | None = None) -> None:
-        super().__init__(config, data, (distribution or Distribution()).own)
+        super().__init__(config, data, (distribution or Distribution()).worker_slice)
         rng = np.random.default_rng(config.seed)
         self._encoder = {
             parameter.path: rng.normal(parameter.path.endswith("gamma"), 1.0 if "token" in parameter.path else 0.1, parameter.shape).astype(

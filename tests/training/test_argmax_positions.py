@@ -12,7 +12,7 @@ from mha_cli.model.classifier import build_classifier
 from mha_cli.preparation.prepare import PreparedData
 from mha_cli.training import argmax_positions
 from mha_cli.training import trainer as trainer_module
-from mha_cli.training.argmax_positions import argmax_suffices, training_output
+from mha_cli.training.argmax_positions import argmax_suffices, output_at_argmax
 from mha_cli.training.trainer import Trainer
 from tests.covering import pairwise
 from tests.training.epochs import run_epoch
@@ -24,10 +24,8 @@ def output_and_gradients(config: Config, argmax_only: bool) -> list[np.ndarray]:
     """Of a step without its update, the same chance in both."""
     keras.utils.set_random_seed(5)
     model = build_classifier(config, 23, 2)
-    embedding = model.get_layer("embedding")
     with tf.GradientTape() as tape:
-        embedded = embedding(TOKEN_IDS, training=True)
-        output, _ = training_output(model, embedded, tf.constant(TOKEN_IDS != 0), argmax_only)
+        output = output_at_argmax(model, tf.constant(TOKEN_IDS))[0] if argmax_only else model(TOKEN_IDS, training=True)
         loss = tf.reduce_sum(tf.math.log(output) * [[1.0], [-0.5], [2.0], [-1.0]])
     gradients = tape.gradient(loss, [weight.value for weight in model.trainable_variables])
     return [np.array(output), *(np.array(tf.convert_to_tensor(gradient)) for gradient in gradients)]
@@ -51,10 +49,10 @@ def test_output_and_gradients_are_those_of_all_positions(
 @pytest.mark.parametrize(
     ("settings", "mean_length", "suffice"),
     [
-        ({}, 129, True),
-        ({}, 128, False),  # as many positions as dropout leaves features
-        ({"model": {"attention_dropout": 0.1}}, 129, False),
-        ({"training": {"contrastive_weight": 1.0}}, 129, False),  # which compares dropped features as well
+        ({}, 193, True),
+        ({}, 192, False),  # one and a half times as many positions as dropout leaves features
+        ({"model": {"attention_dropout": 0.1}}, 193, False),
+        ({"training": {"contrastive_weight": 1.0}}, 193, False),  # which compares dropped features as well
     ],
 )
 def test_where_argmax_suffices(settings: dict[str, Any], mean_length: float, suffice: bool) -> None:
@@ -69,13 +67,13 @@ def test_a_trainer_learns_the_same_from_the_argmax_only(
 ) -> None:
     config = tiny_config.changed(model={"embed_dim": 4, "dropout": 0.5})
     encoded: list[int] = []
-    positions_of = argmax_positions.argmax_positions_of
+    positions_of = argmax_positions.argmax_positions
 
     def counted(*arguments: Any) -> Any:
         encoded.append(1)
         return positions_of(*arguments)
 
-    monkeypatch.setattr(argmax_positions, "argmax_positions_of", counted)
+    monkeypatch.setattr(argmax_positions, "argmax_positions", counted)
     losses = []
     for suffices in (True, False):
         if not suffices:

@@ -22,7 +22,7 @@ from mha_cli.preparation.prepare import PreparedData, prepare
 from mha_cli.sources.labelled_text import LabelledText
 from mha_cli.system.callbacks import SILENT, Callbacks, StepProgress
 from mha_cli.training.before_encoder import fit_before_encoder
-from mha_cli.training.distillation import targets_of, with_answers
+from mha_cli.training.distillation import targets_of, with_taught
 from mha_cli.training.distribution import Distribution
 from mha_cli.training.optimizers import learning_rate_schedule
 from mha_cli.training.progress import Progress
@@ -127,7 +127,7 @@ def test_they_are_read_with_the_vocabulary_of_the_training_part_and_bring_their_
     good, film = (found.vocabulary.tokens.index(word) for word in ("good", "film"))
     assert found.unlabelled is not None
     assert found.unlabelled.padded(np.arange(2))[..., 0].tolist() == [[1, good, film, 1], [1, 0, 0, 0]]
-    both = with_answers(found, np.full((len(found.train) + 2, 2), 0.5, np.float32))
+    both = with_taught(found, np.full((len(found.train) + 2, 2), 0.5, np.float32))
     (tokens,) = both.train.padded(np.array([37]))
     assert (tokens[0, 0], "".join(map(chr, tokens[0, 1:]))) == (1, "<unhear")
 
@@ -138,7 +138,7 @@ def random_answers() -> Floats:
 
 def test_the_answers_label_the_texts_without_labels(data: PreparedData) -> None:
     answers = random_answers()
-    both = with_answers(data, answers)
+    both = with_taught(data, answers)
     assert data.unlabelled is not None
     assert (both.unlabelled, both.num_guessed, len(both.train)) == (None, NUM_UNLABELLED, NUM_TRAIN + NUM_UNLABELLED)
     expected = [*(all_targets(data) + answers[:NUM_TRAIN]) / 2, *answers[NUM_TRAIN:]]
@@ -152,7 +152,7 @@ def test_the_answers_label_the_texts_without_labels(data: PreparedData) -> None:
 @pytest.mark.usefixtures("trained_in_numpy")
 def test_the_last_epochs_may_leave_the_guesses_out(data: PreparedData) -> None:
     config = numpy_config(schedule="cosine").changed(training={"finetune_epochs": 1})
-    both = with_answers(data, random_answers())
+    both = with_taught(data, random_answers())
     trainer = NumpyTrainer(config, both)
     progress: list[StepProgress] = []
     so_far = Progress(trainer)
