@@ -38,11 +38,11 @@ def export(
     Its answers are compared with the checkpoint's before it appears. With --data, both accuracies are printed.
     """
     given.refuse_without_data()
-    from mha_cli.export.formats import export_checkpoint, known_format
+    from mha_cli.export.formats import export_checkpoint, installed_format
     from mha_cli.preparation.scored_texts import labelled_texts
 
     refuse_output("--output", output, new=True)
-    known_format(format_name)
+    installed_format(format_name)
     model, path = load_checkpoint(checkpoint)
     with ended_in_order(), status(f"writing {printable(output.name, 200)}") as callbacks:
         labelled = labelled_texts(model, given.section(path, model.config), None, callbacks) if given.data else None

@@ -1,4 +1,4 @@
-"""An export beside its checkpoint: the same answers on texts made for it, and how much accuracy it costs on labelled texts."""
+"""Comparison of an export with its checkpoint: probabilities on texts made for it, and accuracy on labelled texts."""
 
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -22,10 +22,10 @@ from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.text.encoding import EncodedText
 from mha_cli.text.vocabulary import SPECIAL_TOKENS
 
-Inputs = dict[str, Int32s]  # padded numbers by the names of the model's inputs
+Inputs = dict[str, Int32s]  # padded token ids by the names of the model's inputs
 
 SAMPLE_TEXTS = 16
-LENGTHS = (1, 2, 3, 5, 8, 21, 64, 200, 600)  # tokens of the texts that are drawn from the model's own vocabulary
+LENGTHS = (1, 2, 3, 5, 8, 21, 64, 200, 600)  # lengths of the texts that are drawn from the model's vocabulary, in tokens
 
 BATCH_TOKENS = 500
 SPARE_POSITIONS = 3  # padding after the longest text of a batch
@@ -47,10 +47,10 @@ ODD_TEXTS = (
 
 
 def check_texts(checkpoint: Checkpoint) -> list[EncodedText]:
-    """A few dozen texts as the model reads them: short and long ones, known and unknown words, up to the model's length."""
+    """A few dozen encoded texts: short and long ones, of known and unknown words."""
     rng = random.Random(0)
     words = checkpoint.vocabulary.tokens[len(SPECIAL_TOKENS) :] or ("unknown",)
-    texts = [each.text for each in islice(SampleTexts(SampleData()).read("test"), SAMPLE_TEXTS)]
+    texts = [labelled.text for labelled in islice(SampleTexts(SampleData()).read("test"), SAMPLE_TEXTS)]
     texts += ODD_TEXTS
     for length in LENGTHS:
         texts += [" ".join(rng.choices(words, k=length)), " ".join(rng.choices((*words[:50], "zzyzxq"), k=length))]
@@ -61,63 +61,63 @@ def check_texts(checkpoint: Checkpoint) -> list[EncodedText]:
 
 
 def batches_of(encoded: list[EncodedText], checkpoint: Checkpoint) -> Iterator[tuple[list[int], Inputs]]:
-    """Row numbers and inputs: every text alone, then batches of different lengths with padding after the longest."""
+    """Row numbers and inputs: each text alone, then batches of different lengths with padding after the longest."""
     config = checkpoint.config
     limits = {"pieces": encoder_length(config), "token_ids": config.text.sequence_length}
 
-    def inputs(rows: Sequence[int], spare: int = 0) -> Inputs:
-        found = {}
+    def inputs_of(rows: Sequence[int], num_spare: int = 0) -> Inputs:
+        inputs = {}
         for name in input_names(config):
-            texts = [encoded[row].for_encoder if name == "pieces" else encoded[row].tokens for row in rows]
-            found[name] = padded(texts, max(1, min(max(map(len, texts)) + spare, limits[name])))
-        return found
+            tokens = [encoded[row].for_encoder if name == "pieces" else encoded[row].tokens for row in rows]
+            inputs[name] = padded(tokens, max(1, min(max(map(len, tokens)) + num_spare, limits[name])))
+        return inputs
 
     for row in range(len(encoded)):
-        yield [row], inputs([row])
+        yield [row], inputs_of([row])
     lengths = np.array([text.longest_reading for text in encoded])
     for rows in scoring_batches(lengths, checkpoint.memory_estimate.at_once(), BATCH_TOKENS):
-        yield rows.tolist(), inputs(rows.tolist(), SPARE_POSITIONS)
+        yield rows.tolist(), inputs_of(rows.tolist(), SPARE_POSITIONS)
 
 
 def differences(run: Callable[[Inputs], Any], checkpoint: Checkpoint, texts: list[EncodedText]) -> tuple[float, int]:
-    """How far an export is from its checkpoint, over texts alone and in padded batches.
+    """How far an export is from its checkpoint, for single texts and in padded batches.
 
     Returns:
-        The largest difference of a class probability, infinite where the export's answer has another shape; and the number of texts
+        The largest difference of a class probability, infinite if the export gives an array of another shape; and the number of texts
         to which it gives another class.
     """
-    expected = probabilities_of(texts, checkpoint)
+    all_expected = probabilities_of(texts, checkpoint)
     largest, changed = [0.0], set()
     for rows, inputs in batches_of(texts, checkpoint):
-        answer = np.asarray(run(inputs))
-        if answer.shape != expected[rows].shape:
+        expected, probabilities = all_expected[rows], np.asarray(run(inputs))
+        if probabilities.shape != expected.shape:
             return float("inf"), len(texts)
-        largest.append(float(np.abs(answer - expected[rows]).max()))
-        changed.update(np.array(rows)[answer.argmax(axis=1) != expected[rows].argmax(axis=1)].tolist())
+        largest.append(float(np.abs(probabilities - expected).max()))
+        changed.update(np.array(rows)[probabilities.argmax(axis=1) != expected.argmax(axis=1)].tolist())
     return float(np.max(largest)), len(changed)
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Accuracy of a checkpoint and its export, in [0, 1], and the number of texts to which the export gives another class."""
+    """Accuracy of a checkpoint and its export, in [0, 1]."""
 
     data: str
     num_texts: int
     checkpoint: float
     export: float
-    num_changed: int
+    num_changed: int  # texts to which the export gives another class
 
 
 def accuracies(run: Callable[[Inputs], Any], checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callbacks = SILENT) -> Accuracy:
-    """Score an export, given as a function from inputs to probabilities (B, C), beside its checkpoint, on at least one text."""
-    texts, forward, scored = labelled.texts, forward_of(checkpoint), 0
-    several, thresholds = checkpoint.config.is_multi_label, checkpoint.label_thresholds
-    answers = np.stack([np.zeros_like(texts.labels)] * 2)
+    """Score an export, given as a function from inputs to probabilities (B, C), and its checkpoint, on at least one text."""
+    texts, num_scored = labelled.texts, 0
+    is_multi_label, thresholds = checkpoint.config.is_multi_label, checkpoint.label_thresholds
+    forwards, predicted = (forward_of(checkpoint), run), np.stack([np.zeros_like(texts.labels)] * 2)
     for rows in scoring_batches(texts.longest_readings, checkpoint.memory_estimate):
         inputs = {name: (texts.for_encoder if name == "pieces" else texts).padded(rows) for name in input_names(checkpoint.config)}
-        answers[:, rows] = [answers_among(np.asarray(model(inputs)), several, thresholds) for model in (forward, run)]
-        scored += len(rows)
-        callbacks.on_texts(scored, len(texts))
-    ours, exported = (equal(one, texts.labels).mean() for one in answers)
-    num_changed = int((~equal(*answers)).sum())
-    return Accuracy(f"{labelled.data}, split {labelled.split}", len(texts), float(ours), float(exported), num_changed)
+        predicted[:, rows] = [answers_among(np.asarray(forward(inputs)), is_multi_label, thresholds) for forward in forwards]
+        num_scored += len(rows)
+        callbacks.on_texts(num_scored, len(texts))
+    of_checkpoint, of_export = (float(equal(labels, texts.labels).mean()) for labels in predicted)
+    num_changed = int((~equal(*predicted)).sum())
+    return Accuracy(f"{labelled.data}, split {labelled.split}", len(texts), of_checkpoint, of_export, num_changed)

@@ -1,4 +1,4 @@
-"""Write a checkpoint in another format, and refuse an export that answers differently."""
+"""Export a checkpoint to another format, and refuse an export whose probabilities differ."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,76 +16,68 @@ from mha_cli.system.whole_files import atomic_place
 
 
 @dataclass(frozen=True)
-class Format:
-    """A format of other programs.
+class ExportFormat:
+    """A format to which a checkpoint can be exported."""
 
-    ``opened`` opens the written file or folder in its own runtime; it gives a function from inputs to the probabilities of all classes,
-    float32 (B, C).
-    """
-
-    write: Callable[[Checkpoint, Path], None]  # function that writes a checkpoint to a path where nothing is yet
-    opened: Callable[[Path], Callable[[Inputs], Any]]
-    tolerance: float  # largest difference of a probability from the checkpoint's, in [0, 1]
-    packages: tuple[str, ...] = ()  # modules of the extra that is called like the format
+    write: Callable[[Checkpoint, Path], None]  # writes a checkpoint to a new path
+    load: Callable[[Path], Callable[[Inputs], Any]]  # loads the export into its runtime: a function from inputs to probabilities (B, C)
+    tolerance: float  # largest allowed difference of a probability from the checkpoint's, in [0, 1]
+    packages: tuple[str, ...] = ()  # modules of the extra that has the name of the format
 
 
-ROUNDING = 1e-4  # allowed in float32: the order of additions alone makes 1e-7 to 1e-6, an operator of another meaning far more
-ROUNDING_TO_BYTES = 0.2  # allowed to one byte per weight, which moves a probability near one half by some hundredths; sure answers stay so
+FLOAT32_TOLERANCE = 1e-4  # the order of additions alone makes a difference of 1e-7 to 1e-6, an operator of another meaning far more
+INT8_TOLERANCE = 0.2  # a probability near one half changes by some hundredths, one near 0 or 1 hardly
 
-FORMATS: dict[str, Format] = {
-    "int8": Format(
+FORMATS: dict[str, ExportFormat] = {
+    "int8": ExportFormat(
         lambda checkpoint, path: write_checkpoint(path, checkpoint, small=True),
         lambda path: forward_of(read_checkpoint(path)),
-        ROUNDING_TO_BYTES,
+        INT8_TOLERANCE,
     ),
-    "onnx": Format(onnx_file.write, onnx_file.opened, ROUNDING, ("onnx", "onnxruntime")),
-    "saved-model": Format(tensorflow_files.write_saved_model, tensorflow_files.open_saved_model, ROUNDING),
-    "litert": Format(tensorflow_files.write_litert, tensorflow_files.open_litert, ROUNDING, ("ai_edge_litert",)),
+    "onnx": ExportFormat(onnx_file.write, onnx_file.load, FLOAT32_TOLERANCE, ("onnx", "onnxruntime")),
+    "saved-model": ExportFormat(tensorflow_files.write_saved_model, tensorflow_files.load_saved_model, FLOAT32_TOLERANCE),
+    "litert": ExportFormat(tensorflow_files.write_litert, tensorflow_files.load_litert, FLOAT32_TOLERANCE, ("ai_edge_litert",)),
 }
 
 
 @dataclass(frozen=True)
 class Export:
-    """An export that has been checked on ``num_texts`` texts."""
+    """An export that has been compared with its checkpoint."""
 
     path: str
     format: str
     num_bytes: int  # size of all files at ``path``
-    num_texts: int
+    num_texts: int  # texts of the comparison
     largest_difference: float  # largest difference of a class probability from the checkpoint's, in [0, 1]
     tolerance: float  # largest difference that is allowed
-    num_changed: int  # checked texts to which the export gives another class
+    num_changed: int  # texts of the comparison to which the export gives another class
     accuracy: Accuracy | None = None  # accuracy on labelled texts; None if none were given
 
 
-def known_format(name: str) -> Format:
-    """The format of that name, if all that it needs is installed."""
-    found = FORMATS[name]
-    need(f"--format {name}", name, *found.packages)
-    return found
+def installed_format(name: str) -> ExportFormat:
+    """The format of that name; an error if its packages are not installed."""
+    need(f"--format {name}", name, *FORMATS[name].packages)
+    return FORMATS[name]
 
 
 def export_checkpoint(
     checkpoint: Checkpoint, name: str, output: Path, callbacks: Callbacks = SILENT, labelled: LabelledTexts | None = None
 ) -> Export:
-    """Write a checkpoint in another format to ``output``, where nothing is yet; it appears there only if it answers like the checkpoint.
+    """Write a checkpoint in another format to ``output``, a new path; nothing is left there if its probabilities differ.
 
-    With ``labelled`` texts, both are scored on them.
+    On ``labelled`` texts, both are scored.
     """
-    chosen = known_format(name)
+    export_format = installed_format(name)
     texts = check_texts(checkpoint)
     with atomic_place(output) as place:
         callbacks.log(f"writing {output.name}")
-        chosen.write(checkpoint, place)
+        export_format.write(checkpoint, place)
         callbacks.log(f"checking {output.name} on {plural(len(texts), 'text')}")
-        run = chosen.opened(place)
+        run = export_format.load(place)
         difference, num_changed = differences(run, checkpoint, texts)
-        if not difference <= chosen.tolerance:  # NaN is refused as well
-            raise MhaError(
-                f"--format {name}: a probability differs by {difference:.1e} from the checkpoint's, more than {chosen.tolerance:.0e}",
-                "nothing was written; take another format",
-                EXIT_FAILURE,
-            )
+        if not difference <= export_format.tolerance:  # NaN is refused as well
+            message = f"a probability differs by {difference:.1e} from the checkpoint's, more than {export_format.tolerance:.0e}"
+            raise MhaError(f"--format {name}: {message}", "nothing was written; take another format", EXIT_FAILURE)
         accuracy = accuracies(run, checkpoint, labelled, callbacks) if labelled else None
         num_bytes = sum(file.stat().st_size for file in (place.rglob("*") if place.is_dir() else [place]) if file.is_file())
-    return Export(str(output), name, num_bytes, len(texts), difference, chosen.tolerance, num_changed, accuracy)
+    return Export(str(output), name, num_bytes, len(texts), difference, export_format.tolerance, num_changed, accuracy)

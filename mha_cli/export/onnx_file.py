@@ -1,7 +1,7 @@
 """The classifier as an ONNX file, for ONNX Runtime and whatever else reads ONNX.
 
-It is the pass of ``runtime/forward.py``, over arrays that write a node of the graph where NumPy's compute. A converter would have to
-guess the formulas back from TensorFlow's graph.
+It is the forward pass of ``runtime/forward.py`` over arrays whose operations add nodes to a graph, where NumPy's compute. So no converter
+needs to recognize the formulas in TensorFlow's graph.
 
 Axes: B batch, L length (M when keys are meant), H heads, K width per head, F = H·K, D model width, R buckets, W characters of a token,
 N n-grams of a text (of a kernel, its width), U units of the linear model's logits.
@@ -28,7 +28,7 @@ from mha_cli.version import __version__
 
 OPSET = 18  # the first with BitwiseAnd; ONNX Runtime reads it since 1.14
 IR_VERSION = 8  # version of the file format that came with the operator set
-MAX_BYTES = 2**31 - 2**24  # size that the weights may have: a protocol buffer holds two gigabytes, the graph included
+MAX_BYTES = 2**31 - 2**24  # largest size of the weights: a protocol buffer holds two gigabytes, the graph included
 
 FLOAT, INT64 = 1, 7  # ONNX's numbers for the types of an array, as in ``TensorProto``
 
@@ -37,7 +37,7 @@ OPERATORS = {
     **{np.maximum: "Max", np.minimum: "Min", np.greater: "Greater", np.exp: "Exp", np.sqrt: "Sqrt", np.tanh: "Tanh"},
 }
 
-LOWEST = -3e38
+LOWEST = -3e38  # a finite number below all activations and scores
 
 
 def write(checkpoint: Checkpoint, path: Path) -> None:
@@ -91,23 +91,23 @@ def metadata(checkpoint: Checkpoint) -> dict[str, str]:
 
 
 class _Array(NDArrayOperatorsMixin):
-    """An array of the graph: NumPy's operators, functions and methods add nodes. ``shape`` is that of an input or a constant."""
+    """An array of the graph, to which NumPy's operators, functions and methods add nodes; only inputs and constants have a ``shape``."""
 
     def __init__(self, graph: _Graph, name: str, shape: Sequence[Any] = ()) -> None:
         self.graph, self.name, self.shape, self.ndim = graph, name, shape, len(shape)
 
     def __array_ufunc__(self, function: np.ufunc, method: str, *inputs: Any, **_: Any) -> _Array:
-        return self.graph(OPERATORS[function], *(np.int32(each) if isinstance(each, int) else each for each in inputs))
+        return self.graph(OPERATORS[function], *(np.int32(value) if isinstance(value, int) else value for value in inputs))
 
     def __getitem__(self, key: tuple[Any, ...]) -> _Array:
-        """Of an axis all, the entry of a number, or for None a new one of size 1; not both of the latter in one key."""
-        array, new = self, [axis for axis, part in enumerate(key) if part is None]
-        for axis, part in enumerate(key):
-            array = self.graph("Gather", array, part, axis=axis) if isinstance(part, int) else array
-        return self.graph("Unsqueeze", array, new) if new else array
+        """NumPy's indexing by ``:``, integers and None; a key cannot have both integers and None."""
+        array, new_axes = self, [axis for axis, index in enumerate(key) if index is None]
+        for axis, index in enumerate(key):
+            array = self.graph("Gather", array, index, axis=axis) if isinstance(index, int) else array
+        return self.graph("Unsqueeze", array, new_axes) if new_axes else array
 
     def astype(self, _: type) -> _Array:
-        """As float32, whatever type of floats is asked for."""
+        """As float32, whatever type the caller names."""
         return self.graph("Cast", self, to=FLOAT)
 
     def take(self, indices: _Array, axis: int) -> _Array:
@@ -123,30 +123,30 @@ class _Array(NDArrayOperatorsMixin):
         return self.graph("ReduceMax", self, [axis], keepdims=int(keepdims))
 
     def swapaxes(self, axis: int, other: int) -> _Array:
-        """Two of four axes, changed over."""
+        """Swap two of four axes."""
         order = [*range(4)]
         order[axis], order[other] = order[other], order[axis]
         return self.graph("Transpose", self, perm=order)
 
 
 class _Graph:
-    """Nodes and constants in the making, and ONNX's ``Operations`` of ``runtime/forward.py``."""
+    """Nodes and constants of a graph, and the ``Operations`` of ``runtime/forward.py``, which add to them."""
 
-    def __init__(self, most_length: int) -> None:
+    def __init__(self, max_length: int) -> None:
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
         self._names: Counter[str] = Counter()
-        self._most_length = most_length
+        self._max_length = max_length
 
     def __call__(self, operator: str, *inputs: Any, **attributes: Any) -> _Array:
-        """Add a node of one output."""
+        """Add a node with one output."""
         return self.node(operator, inputs, [self._unused(operator)], **attributes)[0]
 
     def node(self, operator: str, inputs: Iterable[Any], outputs: list[str], **attributes: Any) -> list[_Array]:
-        """Add a node. Inputs that are no arrays of the graph become constants: floats float32, integers and lists of them int64."""
+        """Add a node. Other inputs than arrays of the graph become constants: floats float32, integers and lists of them int64."""
         import onnx
 
-        names = [(each if isinstance(each, _Array) else self.weight(each)).name for each in inputs]
+        names = [(value if isinstance(value, _Array) else self.weight(value)).name for value in inputs]
         self.nodes.append(onnx.helper.make_node(operator, names, outputs, name=outputs[0], **attributes))
         return [_Array(self, output) for output in outputs]
 
@@ -200,7 +200,7 @@ class _Graph:
         return self("Concat", *arrays, axis=axis)
 
     def first_rows(self, rows: Callable[[int], Any], ids_BL: _Array) -> _Array:
-        return self("Slice", rows(self._most_length), [0], self._length(ids_BL), [0])
+        return self("Slice", rows(self._max_length), [0], self._length(ids_BL), [0])
 
     def _length(self, x_BL: _Array) -> _Array:
         return self("Shape", x_BL, start=1, end=2)
@@ -230,33 +230,33 @@ class _Graph:
         return before_BL.take(last_L, axis=1) - before_BL.take(first_L, axis=1)
 
     def distinct(self, ngrams: Iterable[tuple[Any, Any]], weights_BL: Any, buckets: int) -> tuple[Any, Any]:
-        """Sorted, equal n-grams are neighbours: a run. Runtimes differ in the order of its positions, so the last one is the largest."""
+        """Sorting makes equal n-grams a run. Runtimes order the positions in a run differently, so the last one is found as the largest."""
         import onnx
 
-        places = [self("Where", whole_BL, buckets_BL, np.int32(buckets)) for buckets_BL, whole_BL in ngrams]
-        buckets_BN, weights_BN = self._side_by_side(places), self._side_by_side([weights_BL] * len(places))
+        ids = [self("Where", whole_BL, buckets_BL, np.int32(buckets)) for buckets_BL, whole_BL in ngrams]
+        buckets_BN, weights_BN = self._interleave(ids), self._interleave([weights_BL] * len(ids))
         number = self._length(buckets_BN)
         sorted_BN, positions_BN = self.node("TopK", [buckets_BN, number], ["sorted_ngrams", "ngram_positions"], axis=1)
-        before_BN = self("Slice", self("Pad", sorted_BN, [0, 1, 0, 0], np.int32(-1)), [0], number, [1])
-        starts_BN = self("Not", self("Equal", sorted_BN, before_BN))
+        previous_BN = self("Slice", self("Pad", sorted_BN, [0, 1, 0, 0], np.int32(-1)), [0], number, [1])
+        starts_BN = self("Not", self("Equal", sorted_BN, previous_BN))
         runs_BN: Any = self("Cast", starts_BN, to=INT64).cumsum(axis=1)
         none_BN = self("ConstantOfShape", self("Shape", buckets_BN), value=onnx.numpy_helper.from_array(np.array([-1], np.int64)))
         last_BN = self("ScatterElements", none_BN, runs_BN - np.int64(1), positions_BN, axis=1, reduction="max")
-        there_BN = self("Max", last_BN, 0)
-        rows_BN: Any = self("GatherElements", buckets_BN, there_BN, axis=1)
+        found_BN = self("Max", last_BN, 0)
+        rows_BN: Any = self("GatherElements", buckets_BN, found_BN, axis=1)
         counts_BN = self("And", self("GreaterOrEqual", last_BN, 0), self("Less", rows_BN, np.int32(buckets)))
-        weights_BN = self("GatherElements", weights_BN, there_BN, axis=1) * counts_BN.astype(float)
+        weights_BN = self("GatherElements", weights_BN, found_BN, axis=1) * counts_BN.astype(float)
         return np.minimum(rows_BN, buckets - 1), weights_BN
 
-    def _side_by_side(self, arrays_BL: list[Any]) -> _Array:
-        """Arrays (B, L) as one (B, L · their number), in which the numbers of one position are neighbours."""
+    def _interleave(self, arrays_BL: list[Any]) -> _Array:
+        """Arrays (B, L) as one of (B, L · their number), in which the values of a position are neighbours."""
         return self("Reshape", self.concatenate([array_BL[:, :, None] for array_BL in arrays_BL], axis=2), [0, -1])
 
     def weighted_rows(self, weights_BN: Any, table_RU: Any, rows_BN: Any) -> Any:
         return (table_RU.take(rows_BN, axis=0) * weights_BN[:, :, None]).sum(axis=1)
 
 
-def opened(path: Path) -> Any:
+def load(path: Path) -> Any:
     """The file in ONNX Runtime, as a function from inputs to probabilities."""
     import onnxruntime
 

@@ -1,4 +1,4 @@
-"""The classifier in TensorFlow's own formats: a SavedModel folder, and a LiteRT file (.tflite) for phones and small devices."""
+"""The classifier in TensorFlow's formats: a SavedModel folder, and a LiteRT file (.tflite) for phones and small devices."""
 
 import dataclasses
 import json
@@ -41,7 +41,7 @@ def write_saved_model(checkpoint: Checkpoint, path: Path) -> None:
         (path / EXTRA_FOLDER / name).write_text(text, encoding="utf-8")
 
 
-def open_saved_model(path: Path) -> Any:
+def load_saved_model(path: Path) -> Any:
     """The folder in TensorFlow, as a function from inputs to probabilities."""
     import tensorflow as tf
 
@@ -51,7 +51,7 @@ def open_saved_model(path: Path) -> Any:
 
 
 def write_litert(checkpoint: Checkpoint, path: Path) -> None:
-    """Write a LiteRT file of built-in operators only; the companions are appended as a zip archive, as LiteRT's metadata has it."""
+    """Write a LiteRT file of built-in operators only, with the companions appended as a zip archive, like LiteRT's metadata."""
     with tensorflow_setup.native_stderr_held_back(), tempfile.TemporaryDirectory() as folder:
         _write_graph(checkpoint, Path(folder))
         import tensorflow as tf
@@ -65,16 +65,16 @@ def write_litert(checkpoint: Checkpoint, path: Path) -> None:
     path.write_bytes(content)
     with zipfile.ZipFile(path, "a") as archive:
         for name, text in companions(checkpoint).items():
-            archive.writestr(zipfile.ZipInfo(name), text)  # without the hour: the same model gives the same bytes
+            archive.writestr(zipfile.ZipInfo(name), text)  # without the time: the same model gives the same bytes
 
 
-def open_litert(path: Path) -> Any:
+def load_litert(path: Path) -> Any:
     """The file in LiteRT's interpreter, as a function from inputs to probabilities."""
     with tensorflow_setup.native_stderr_held_back():
         from ai_edge_litert.interpreter import Interpreter
 
         interpreter = Interpreter(str(path))
-        interpreter.allocate_tensors()  # the first time, it says how it computes
+        interpreter.allocate_tensors()  # prints how it computes
 
     serve = interpreter.get_signature_runner("serving_default")
     return lambda inputs: serve(**inputs)["probabilities"]
@@ -88,18 +88,18 @@ def _write_graph(checkpoint: Checkpoint, path: Path) -> None:
 
         from mha_cli.model.classifier import to_model
 
-        # All forms of attention give the same numbers; this one has no branch, which not every format could hold.
+        # All implementations of attention give the same numbers; this one has no branch, which not every format can hold.
         config = checkpoint.config.changed(model={"attention_implementation": "fused"})
         model = to_model(dataclasses.replace(checkpoint, config=config))
         names, has_one_unit = input_names(config), model.output_shape[-1] == 1
 
         def serve(**inputs: Any) -> dict[str, Any]:
-            given = [inputs[name] for name in names]
-            probabilities = model(given if len(given) > 1 else given[0], training=False)
+            arrays = [inputs[name] for name in names]
+            probabilities = model(arrays if len(arrays) > 1 else arrays[0], training=False)
             return {"probabilities": tf.concat([1.0 - probabilities, probabilities], axis=1) if has_one_unit else probabilities}
 
-        module = tf.Module()  # Keras's own ExportArchive writes every weight twice, as its variable and as TensorFlow's
+        module = tf.Module()  # Keras's ExportArchive writes every weight twice, as its variable and as TensorFlow's
         module.weights = [weight.value for weight in model.weights]
-        specs = {name: tf.TensorSpec(one.shape, tf.int32, name=name) for name, one in zip(names, model.inputs, strict=True)}
+        specs = {name: tf.TensorSpec(tensor.shape, tf.int32, name=name) for name, tensor in zip(names, model.inputs, strict=True)}
         signature = tf.function(serve, autograph=False).get_concrete_function(**specs)
         tf.saved_model.save(module, str(path), signatures={"serving_default": signature})

@@ -1,4 +1,4 @@
-"""Checks of the arguments of layers, each with a ValueError that names the argument, and the base class of the layers."""
+"""Checks of layers' arguments, which raise a ValueError that names the argument, and base classes of layers."""
 
 import inspect
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ import keras
 
 
 def check_sizes(**sizes: int | None) -> None:
-    """Refuse a size below 1; None is a default."""
+    """Refuse a size below 1; None stands for a default."""
     for name, size in sizes.items():
         if size is not None and size < 1:
             raise ValueError(f"{name} is {size}; it must be at least 1")
@@ -29,13 +29,13 @@ def check_shares(**shares: float) -> None:
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    """Refuse a word that is not among the choices."""
+    """Refuse a value that is not among the choices."""
     if value not in choices:
         raise ValueError(f"{name} is {value!r}; choose from {', '.join(choices)}")
 
 
 class Layer(keras.layers.Layer):
-    """A layer of Keras that can be made anew from its config: it keeps every constructor argument in an attribute of its name."""
+    """A Keras layer that has an attribute for every constructor argument, so that its config can be read from them."""
 
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""
@@ -44,19 +44,19 @@ class Layer(keras.layers.Layer):
 
 
 def check_inputs(layer: Any, **inputs: Any) -> None:
-    """Refuse a ``query``, ``value`` or ``key`` that an attention layer's kernels do not fit, or whose sizes do not go together."""
+    """Refuse a ``query``, ``value`` or ``key`` that does not fit an attention layer's kernels, or another input."""
     for name, x in inputs.items():
         width = getattr(layer, f"{name}_kernel").shape[0]
         if len(x.shape) != 3 or x.shape[-1] not in (None, width):
             raise ValueError(f"{name} has shape {tuple(x.shape)}; it takes (batch, length, {width})")
-    for one, other, axis, what in (("query", "value", 0, "entries"), ("value", "key", 0, "entries"), ("value", "key", 1, "positions")):
-        sizes = inputs[one].shape[axis], inputs[other].shape[axis]
+    for first, second, axis, unit in (("query", "value", 0, "entries"), ("value", "key", 0, "entries"), ("value", "key", 1, "positions")):
+        sizes = inputs[first].shape[axis], inputs[second].shape[axis]
         if sizes[0] != sizes[1] and None not in sizes:
-            raise ValueError(f"{one} has {sizes[0]} {what} and {other} has {sizes[1]}; both need the same number")
+            raise ValueError(f"{first} has {sizes[0]} {unit} and {second} has {sizes[1]}; both need the same number")
 
 
 class AttentionLayer(Layer):
-    """A layer of attention as Keras asks for its shapes: ``num_heads``, and ``output_dim`` or the width of the query."""
+    """The output shapes of an attention layer, from ``num_heads``, and ``output_dim`` or the width of the query."""
 
     num_heads: int
     output_dim: int | None

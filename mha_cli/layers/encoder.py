@@ -34,10 +34,10 @@ class TransformerEncoder(Layer):
         dropout: share of each sub-layer's output zeroed in training, before the residual sum.
         attention_score: ``dot_product`` or ``additive``, see ``MultiHeadAttention``.
         use_scale: whether dot products are multiplied by 1/√d_k.
-        attention_implementation: which of ``IMPLEMENTATIONS`` computes the attention; all give the same numbers.
-        norm_epsilon: added to the variances by layer normalization.
+        attention_implementation: name in ``IMPLEMENTATIONS``; all of them give the same numbers.
+        norm_epsilon: number that layer normalization adds to variances.
 
-    Masking: padded positions are never looked at; the mask is handed on.
+    Masking: no position looks at padding; the mask is passed on.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", sections 3.1, 3.3 eq. 2 and 5.4; pre-norm: Xiong et al. 2020, "On
     Layer Normalization in the Transformer Architecture", fig. 1.
@@ -123,11 +123,11 @@ class TransformerEncoder(Layer):
         return self._added(self.attention(query, value, value_mask=mask, head_mask=head_mask, training=training), training)
 
     def feed_forward(self, x_BLD: Any, training: bool | None = None) -> Any:
-        """The feed-forward term of the residual sum: max(0, x W_1 + b_1) W_2 + b_2 at every position alike (or with gelu)."""
+        """The feed-forward term of the residual sum: max(0, x W_1 + b_1) W_2 + b_2 at every position (or with gelu)."""
         return self._added(self.feed_forward_out(self.feed_forward_in(x_BLD)), training)
 
     def _added(self, x_BLD: Any, training: bool | None) -> Any:
-        # A sub-layer may multiply in another type than the one in which the sums are kept.
+        # A sub-layer may compute in another type than that of the sums.
         return self.residual_dropout(ops.cast(x_BLD, self.compute_dtype), training=training)
 
     def compute_output_shape(self, input_shape: Any) -> Any:

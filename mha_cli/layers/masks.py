@@ -22,7 +22,7 @@ def allowed_keys(
     valid_lengths: Any = None,
     use_causal_mask: bool = False,
 ) -> tuple[Any, bool]:
-    """All masks of a call in one, and whether it is the causal one alone; ``sizes`` are B, H, L and M as far as they are known."""
+    """The logical and of a call's masks, and whether it is the causal mask alone; ``sizes`` are B, H, L and M, None if not known yet."""
     query_length, key_length = ops.shape(query_BLD)[1], ops.shape(key_BMD)[1]
     causal_11LM = look_ahead_mask(query_length, key_length) if use_causal_mask else None
     mask_BHLM = combine(
@@ -37,7 +37,7 @@ def allowed_keys(
 
 
 def blank_padding(query_mask: Any, sizes: Sequence[int | None], output_BLO: Any, weights_BHLM: Any, bias_O: Any) -> tuple[Any, Any]:
-    """Output and weights of queries that look nowhere where ``query_mask``, bool (B, L), is False: the bias, and zeros."""
+    """Output and weights, with the output bias and zeros for queries whose ``query_mask``, bool (B, L), is False."""
     if query_mask is None:
         return output_BLO, weights_BHLM
     real_B1L1 = combine(sizes, query_mask=ops.swapaxes(padding_mask(query_mask), 2, 3))
@@ -56,7 +56,7 @@ def padding_mask(real_BM: Any) -> Any:
 
 
 def look_ahead_mask(query_length: Any, key_length: Any) -> Any:
-    """(1, 1, L, M): a query looks at its own position and at those before it, never ahead.
+    """(1, 1, L, M): a query looks at its own position and at earlier ones, never ahead.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.3.
     """
@@ -64,7 +64,7 @@ def look_ahead_mask(query_length: Any, key_length: Any) -> Any:
 
 
 def valid_lengths_mask(valid_lengths: Any, key_length: Any) -> Any:
-    """(B, 1, 1, M) or (B, 1, L, M): only the first keys may be looked at, so many as ``valid_lengths``, int (B,) or (B, L), says."""
+    """(B, 1, 1, M) or (B, 1, L, M): True for the first keys, as many as ``valid_lengths``, int (B,) or (B, L)."""
     if valid_lengths is None:
         return None
     valid_lengths = ops.cast(valid_lengths, "int32")
@@ -76,7 +76,7 @@ def valid_lengths_mask(valid_lengths: Any, key_length: Any) -> Any:
 
 
 def broadcast_mask(mask: Any) -> Any:
-    """A mask (L, M) for all, (B, L, M) for all heads, or (B, H, L, M), as one of four axes."""
+    """A mask (L, M), (B, L, M) or (B, H, L, M) with all four axes."""
     if mask is None:
         return None
     mask = ops.cast(mask, "bool")
@@ -89,7 +89,7 @@ def broadcast_mask(mask: Any) -> Any:
 
 
 def head_gate(head_mask: Any, sizes: Sequence[int | None], dtype: str) -> Any:
-    """(1, H, 1, 1) or (B, H, 1, 1) from one number per head, (H,) or (B, H); ``sizes`` are B, H, L and M."""
+    """The factor of each head, (1, H, 1, 1) or (B, H, 1, 1), from (H,) or (B, H); ``sizes`` are B, H, L and M."""
     if head_mask is None:
         return None
     head_mask = ops.cast(head_mask, dtype)
@@ -100,20 +100,20 @@ def head_gate(head_mask: Any, sizes: Sequence[int | None], dtype: str) -> Any:
 
 
 def combine(sizes: Sequence[int | None], **masks: Any) -> Any:
-    """The logical and of all masks, each of which broadcasts to the sizes; None where there is none.
+    """The logical and of the masks that are not None, each of which must broadcast to ``sizes``; None if there are none.
 
     Args:
-        sizes: B, H, L and M; None for one not known yet.
-        masks: masks under the names that an error calls them.
+        sizes: B, H, L and M; None for a size not known yet.
+        masks: masks by their names in errors.
     """
     given = {name: mask for name, mask in masks.items() if mask is not None}
     for name, mask in given.items():
-        for axis, found, size in zip(("entries", "heads", "queries", "keys"), mask.shape, sizes, strict=True):
-            if found != size and None not in (found, size) and found != 1:
-                raise ValueError(f"{name} is for {found} {axis}; it takes {size}, or 1 for all alike")
+        for axis, mask_size, size in zip(("entries", "heads", "queries", "keys"), mask.shape, sizes, strict=True):
+            if mask_size not in (size, 1, None) and size is not None:
+                raise ValueError(f"{name} is for {mask_size} {axis}; it takes {size}, or 1 for all alike")
     return reduce(ops.logical_and, given.values()) if given else None
 
 
 def of_head(x_BHLM: Any, i: int) -> Any:
-    """The part of a mask or gate that belongs to the head i, (B, L, M)."""
+    """The mask or factor of head i, (B, L, M)."""
     return None if x_BHLM is None else x_BHLM[:, 0 if x_BHLM.shape[1] == 1 else i]

@@ -4,13 +4,12 @@
 
 over the distinct n-grams g of the text. s_g are the logits of g, and d_g is the number of tokens after the last occurrence of g. a_gk is
 the mean context weight of the words up to ``context_windows[k]`` tokens away from that occurrence. So n-grams near the end of a text
-count up to twice, and n-grams near words that go with a verdict count more. The division keeps long texts from counting more than short
-ones.
+count up to twice, and n-grams near words of judgement count more. The division gives long and short texts logits of the same size.
 
-With ``subwords``, the mean logits of all subwords times the square root of their number are added; repeated subwords count each time.
-Their logits are in the same table.
+With ``subwords``, the sum of the logits of all subwords, divided by the square root of their number, is added. Repeated subwords count
+each time; their logits are in the same table.
 
-Axes: B batch, L length, R buckets, U units of the logits, N n-grams of a text, W words with context weights of their own, K windows.
+Axes: B batch, L length, R buckets, U units of the logits, N n-grams of a text, W rows of context weights, K windows.
 """
 
 from collections.abc import Sequence
@@ -25,19 +24,19 @@ from mha_cli.layers.ngrams import hashed_ngrams, ids_of, rows_of, subword_sums
 
 
 def text_logits(table_RU: Any, token_ids_BL: Any, max_ngram: int, weights_BL: Any) -> Any:
-    """The weighted sum of the logits of a text's distinct n-grams, over the norm of the weights, (B, U); zeros for a text without tokens.
+    """The weighted sum of the logits of a text's distinct n-grams, divided by the norm of the weights, (B, U); zeros without tokens.
 
-    Token ids are 0 at padding, which is only at the end; ``weights_BL`` comes from ``position_weights``.
+    Token ids are 0 at padding, which is only at the end; ``weights_BL`` is the result of ``position_weights``.
     """
     buckets, length = table_RU.shape[0], ops.shape(token_ids_BL)[1]
     ngrams = hashed_ngrams(token_ids_BL, range(1, max_ngram + 1), buckets)
-    found = [ops.where(whole_BL, buckets_BL, buckets) for buckets_BL, whole_BL in ngrams]
-    buckets_BN = ops.reshape(ops.stack(found, axis=2), (-1, length * max_ngram))
-    # The sort is stable: equal n-grams become neighbours, and the last occurrence is the last of them.
+    ids_BLn = ops.stack([ops.where(whole_BL, buckets_BL, buckets) for buckets_BL, whole_BL in ngrams], axis=2)
+    buckets_BN = ops.reshape(ids_BLn, (-1, length * max_ngram))
+    # The sort is stable, so of equal n-grams the last occurrence comes last.
     order_BN = ops.argsort(buckets_BN, axis=1)
     sorted_BN = ops.take_along_axis(buckets_BN, order_BN, axis=1)
     after_BN = ops.pad(sorted_BN, [[0, 0], [0, 1]], constant_values=buckets)[:, 1:]
-    counts_BN = ops.cast(sorted_BN != after_BN, table_RU.dtype)  # R is no n-gram; it comes last
+    counts_BN = ops.cast(sorted_BN != after_BN, table_RU.dtype)  # R, which stands for no n-gram, comes last
     weights_BN = ops.repeat(ops.cast(weights_BL, table_RU.dtype), max_ngram, axis=1)
     weights_BN = counts_BN * ops.take_along_axis(weights_BN, order_BN, axis=1)
     logits_BNU = rows_of(table_RU, ops.minimum(sorted_BN, buckets - 1))
@@ -46,13 +45,13 @@ def text_logits(table_RU: Any, token_ids_BL: Any, max_ngram: int, weights_BL: An
 
 
 def subword_logits(table_RU: Any, tokens: Any) -> Any:
-    """The sum of the logits of all subwords of a text, repeated ones included, over the square root of their number, (B, U)."""
+    """The sum of the logits of all subwords of a text, divided by the square root of their number, (B, U)."""
     sums_BLU, numbers_BL1 = subword_sums(table_RU, tokens, table_RU.dtype)
     return ops.sum(sums_BLU, axis=1) / ops.sqrt(ops.maximum(ops.sum(numbers_BL1, axis=1), 1))
 
 
 def position_weights(token_ids_BL: Any, end_decay: int, context_windows: Sequence[int] = (), context_weights_WK: Any = None) -> Any:
-    """The weight of an n-gram that ends at a token, (B, L), float32; ids beyond the W first have the last row of context weights."""
+    """The weight of an n-gram that ends at a token, float32 (B, L); ids from W - 1 on share the last row of context weights."""
     weights_BL = end_weights(token_ids_BL, end_decay)
     if not context_windows:
         return weights_BL
@@ -65,7 +64,7 @@ def position_weights(token_ids_BL: Any, end_decay: int, context_windows: Sequenc
 
 
 def window_sums(x_BL: Any, reach: int) -> Any:
-    """At every position the sum over the positions up to ``reach`` away, (B, L)."""
+    """For each position, the sum over the positions up to ``reach`` away, (B, L)."""
     length = ops.shape(x_BL)[1]
     positions_L = ops.arange(length)
     sums_BL = ops.pad(ops.cumsum(x_BL, axis=1), [[0, 0], [1, 0]])  # of all positions before
@@ -74,7 +73,7 @@ def window_sums(x_BL: Any, reach: int) -> Any:
 
 
 def end_weights(token_ids_BL: Any, end_decay: int) -> Any:
-    """1 + exp(-tokens after it / end_decay) at every token, or 1 everywhere for ``end_decay`` 0, (B, L)."""
+    """1 + exp(-d / end_decay), (B, L), where d is the number of tokens after a position; 1 if ``end_decay`` is 0."""
     real_BL = ops.cast(token_ids_BL != 0, "float32")
     if not end_decay:
         return ops.ones_like(real_BL)
@@ -84,18 +83,18 @@ def end_weights(token_ids_BL: Any, end_decay: int) -> Any:
 
 @keras.saving.register_keras_serializable(package="mha")
 class NgramLinear(Layer):
-    """The logits of a linear model of n-grams. Its weights are fitted beforehand and not trained.
+    """The logits of a linear model of n-grams, whose weights are fitted, not trained by steps.
 
     Args:
-        max_ngram: longest n-gram; 1 reads words only, and with ``end_decay`` 0 and no windows ignores their order.
+        max_ngram: length of the longest n-gram; 1 reads words only.
         buckets: rows of the table, a power of two; n-grams share them by hash.
         units: number of logits, U.
-        end_decay: tokens over which the extra weight of a text's end decays; 0 weighs all positions alike.
+        end_decay: tokens over which the extra weight of a text's end decays; 0 gives all positions the same weight.
         context_windows: half-widths of the windows, in tokens, over which context weights are averaged.
-        context_words: ids with context weights of their own, W; all later ids share the last row.
-        subwords: True to read the subwords as well; tokens then have characters beside their ids.
+        context_words: rows of context weights, W; later ids share the last row.
+        subwords: whether subwords are read as well, which need characters beside the token ids.
 
-    Masking: padding counts for nothing; no mask leaves this layer, since the output has no length axis.
+    Masking: padding has no n-grams; the output has no length axis, and no mask.
 
     Source: Wang and Manning 2012, "Baselines and Bigrams: Simple, Good Sentiment and Topic Classification", section 2.
     """

@@ -1,8 +1,8 @@
 """N-grams by hash: of the tokens of a text, and of the characters of a token, which are its subwords.
 
-A token is its id, so that tokens are (B, L), or its id and then the code points of W characters of it, so that they are (B, L, 1 + W).
+Tokens are ids, (B, L), or ids and the code points of W characters, (B, L, 1 + W).
 
-Axes: B batch, L length, W characters of a token, N places of its subwords, R rows of a table, D their width.
+Axes: B batch, L length, W characters of a token, N possible subwords of a token, R rows of a table, D their width.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,17 +24,18 @@ def hashed_ngrams(numbers_BL: Any, lengths: Iterable[int], buckets: int, start: 
     """The function of this name in ``text/ngrams.py``, with Keras's operations.
 
     Args:
-        numbers_BL: token ids or code points, (…, L), 0 at padding, which is only at the end.
-        lengths: numbers of an n-gram, n.
+        numbers_BL: token ids or code points, (…, L); 0 is padding, only at the end.
+        lengths: values of n.
         buckets: rows of the table, a power of two.
-        start: number that, with n added, the hash starts with.
+        start: initial value of the hash, to which n is added.
 
     Returns:
-        For each n, bucket numbers, int32 (…, L), and a bool (…, L) that is False at padding and at the first n - 1 positions.
+        For each n, the bucket of the n-gram that ends at a position, int32 (…, L), and whether there is one, bool (…, L): not at padding,
+        nor at the first n - 1 positions.
 
     Source: Joulin et al. 2017, "Bag of Tricks for Efficient Text Classification", section 2.2; the hash is a polynomial in the numbers.
     """
-    numbers_BL = ops.cast(numbers_BL, "int32")  # the arithmetic wraps round at 32 bits, in every backend alike
+    numbers_BL = ops.cast(numbers_BL, "int32")  # the arithmetic wraps around at 32 bits in every backend
     length, other_axes = ops.shape(numbers_BL)[-1], [[0, 0]] * (len(numbers_BL.shape) - 1)
     bits = buckets.bit_length() - 1  # the lowest ones: OpenVINO's remainder is inexact, and LiteRT has no bitwise and
     for n in lengths:
@@ -47,19 +48,19 @@ def hashed_ngrams(numbers_BL: Any, lengths: Iterable[int], buckets: int, start: 
 
 
 def subword_sums(table_RD: Any, tokens: Any, dtype: str, training: bool | None = None) -> tuple[Any, Any]:
-    """For each token of (B, L, 1 + W) the sum of its subwords' rows, (B, L, D), and how many they are, (B, L, 1), both in ``dtype``.
+    """The sum of the rows of each token's subwords, (B, L, D), and their number, (B, L, 1), both in ``dtype``; tokens are (B, L, 1 + W).
 
-    In training no row is looked up for padding, most of the W characters, so that none has a gradient; the numbers are the same.
+    In training, no row is looked up for padding, which most of the W characters are, so that it has no gradient. The result is the same.
 
     Source: Bojanowski et al. 2017, "Enriching Word Vectors with Subword Information", section 3.2, without the word itself.
     """
-    found = hashed_ngrams(tokens[:, :, 1:], SUBWORD_LENGTHS, table_RD.shape[0], SUBWORD_START)
-    buckets_BLN, whole_BLN = (ops.concatenate(parts, axis=2) for parts in zip(*found, strict=True))
+    subwords = hashed_ngrams(tokens[:, :, 1:], SUBWORD_LENGTHS, table_RD.shape[0], SUBWORD_START)
+    buckets_BLN, whole_BLN = (ops.concatenate(arrays, axis=2) for arrays in zip(*subwords, strict=True))
     numbers_BL1 = ops.cast(ops.sum(ops.cast(whole_BLN, "int32"), axis=2, keepdims=True), dtype)
-    if training and keras.backend.backend() != "jax":  # whose shapes do not depend on numbers; nor can they in every export
-        batch, length, places = ops.shape(whole_BLN)
-        token, place = ops.nonzero(ops.reshape(whole_BLN, (-1, places)))
-        rows = rows_of(table_RD, ops.take(ops.reshape(buckets_BLN, (-1,)), token * places + place))
+    if training and keras.backend.backend() != "jax":  # JAX and some exports need shapes that do not depend on values
+        batch, length, most = ops.shape(whole_BLN)
+        token, subword = ops.nonzero(ops.reshape(whole_BLN, (-1, most)))
+        rows = rows_of(table_RD, ops.take(ops.reshape(buckets_BLN, (-1,)), token * most + subword))
         sums_BLD = ops.reshape(ops.segment_sum(rows, token, batch * length), (batch, length, table_RD.shape[1]))
     else:
         rows_BLND = rows_of(table_RD, ops.where(whole_BLN, buckets_BLN, 0))
@@ -71,7 +72,7 @@ def subword_sums(table_RD: Any, tokens: Any, dtype: str, training: bool | None =
 def rows_of(table: Any, row_numbers: Any) -> Any:
     """The given rows of a weight (R, D), as (…, D).
 
-    TensorFlow copies a weight of which single rows have been changed whenever the whole of it is read; its own look-up of rows does not.
+    After an update of single rows, TensorFlow copies the whole table for every read, but not for its own look-up of rows.
     """
     look_up = getattr(table.value, "sparse_read", None)
     return ops.take(table, row_numbers, axis=0) if look_up is None else look_up(row_numbers)

@@ -13,10 +13,10 @@ LOWEST = float(np.finfo(np.float32).min)  # the score of a key that a query may 
 
 
 def dot_products(q_BHLK: Any, k_BHMK: Any) -> Any:
-    """Q Kᵀ, (B, H, L, M): of float16, which ends at 65,504, in float32."""
+    """Q Kᵀ, (B, H, L, M); in float32 if the arguments are float16, whose largest number is 65,504."""
     if keras.backend.standardize_dtype(q_BHLK.dtype) == "float16":
         q_BHLK, k_BHMK = ops.cast(q_BHLK, "float32"), ops.cast(k_BHMK, "float32")
-    # As an einsum, so that neither it nor its gradient writes the keys down transposed; with all axes named, Keras would.
+    # An einsum, so that neither it nor its gradient stores transposed keys; with all axes named, Keras would store them.
     return ops.einsum("...lk,...mk->...lm", q_BHLK, k_BHMK)
 
 
@@ -25,11 +25,11 @@ def masked_softmax(scores_BHLM: Any, mask_BHLM: Any = None) -> Any:
     scores_BHLM = ops.cast(scores_BHLM, "float32")
     if mask_BHLM is not None:
         scores_BHLM = ops.where(mask_BHLM, scores_BHLM, LOWEST)
-    single = scores_BHLM.shape[-1] == 1  # then 1, where Keras would warn
+    single = scores_BHLM.shape[-1] == 1  # one key has weight 1, and Keras's softmax would warn
     weights_BHLM = ops.exp(scores_BHLM - scores_BHLM) if single else ops.softmax(scores_BHLM, axis=-1)
     return weights_BHLM if mask_BHLM is None else ops.where(mask_BHLM, weights_BHLM, 0.0)
 
 
 def drop(weights_BHLM: Any, dropout: float, seed: Any) -> Any:
-    """The weights with a share of them zeroed, and the others scaled up."""
+    """The weights with dropout: a share is zeroed, and the others are scaled up."""
     return keras.random.dropout(weights_BHLM, dropout, seed=seed) if dropout else weights_BHLM

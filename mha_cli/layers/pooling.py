@@ -13,10 +13,10 @@ LOWEST = -3e38  # below every float32 and bfloat16 activation, yet finite in bot
 
 @keras.saving.register_keras_serializable(package="mha")
 class GlobalMaxPooling1D(keras.layers.Layer):
-    """The largest value of every feature over the real positions of a sequence.
+    """The largest value of each feature over the real positions of a sequence.
 
-    Masking: padded positions never win (in ``keras.layers.GlobalMaxPooling1D`` they can). A sequence with no real position
-    gives zeros. The mask ends here: the output has no length axis.
+    Masking: padding is never the maximum (in ``keras.layers.GlobalMaxPooling1D`` it can be). A sequence without real positions gives
+    zeros. The output has no length axis, and no mask.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -43,7 +43,7 @@ class GlobalMaxPooling1D(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="mha")
 class GlobalMeanPooling1D(GlobalMaxPooling1D):
-    """The mean of every feature over the real positions of a sequence; masking as of ``GlobalMaxPooling1D``.
+    """The mean of each feature over the real positions of a sequence; masking like ``GlobalMaxPooling1D``.
 
     Source: Reimers and Gurevych 2019, "Sentence-BERT", section 3.
     """
@@ -58,24 +58,24 @@ class GlobalMeanPooling1D(GlobalMaxPooling1D):
 
 @keras.saving.register_keras_serializable(package="mha")
 class FirstPosition(GlobalMaxPooling1D):
-    """The first position of a sequence, where BERT's ``[CLS]`` stands: (B, L, D) to (B, D).
+    """The first position of a sequence, which in BERT is ``[CLS]``.
 
     Source: Devlin et al. 2019, "BERT", section 3.
     """
 
     def call(self, inputs: Any, mask: Any = None) -> Any:
-        """Take (B, D) of (B, L, D); the mask does not count."""
+        """Take (B, D) from (B, L, D); the mask is ignored."""
         return inputs[:, 0]
 
 
-POOLINGS = {"max": GlobalMaxPooling1D, "mean": GlobalMeanPooling1D, "first": FirstPosition}  # layers by the name that a config has for them
+POOLINGS = {"max": GlobalMaxPooling1D, "mean": GlobalMeanPooling1D, "first": FirstPosition}  # by the values of ``model.pooling``
 
 
 def _largest(x_BLD: Any) -> Any:
     """The largest value of every feature, (B, D).
 
-    The gradient of a maximum goes to the positions that equal it. JAX's compiler may compute x anew to find them, rounded in another way,
-    and then finds none or others; by its index the maximum is found again.
+    The gradient of a maximum goes to the positions that equal it. JAX's compiler may compute x again to find them, with another rounding,
+    and then finds none or others. An argmax finds the same position.
     """
     if keras.backend.backend() == "jax":
         return ops.take_along_axis(x_BLD, ops.argmax(x_BLD, axis=1, keepdims=True), axis=1)[:, 0]

@@ -1,4 +1,4 @@
-"""Token embeddings with positions added: where the encoder learns in which order the words are.
+"""Token embeddings plus position embeddings, which tell the encoder the order of the words.
 
 Axes: B batch, L length, S longest length, W characters of a token, D model width.
 """
@@ -32,15 +32,15 @@ class PositionalEmbedding(Layer):
     """Token embedding plus position embedding, with dropout on the sum.
 
     Args:
-        sequence_length: longest input, S; a longer one is an error.
+        sequence_length: largest length of an input, S.
         vocabulary_size: number of token ids; id 0 is padding.
         embed_dim: width of the output, D.
-        positions: ``learned`` (a table of S rows), ``sinusoidal`` (no weights), or ``none`` (the model then cannot read order).
+        positions: ``learned`` (a table of S rows), ``sinusoidal`` (no weights), or ``none`` (the model then ignores order).
         norm_epsilon: epsilon of a layer normalization of the sum, before dropout; None adds none.
         dropout: share of the sum's units zeroed in training, in [0, 1).
         token_options: further arguments of ``TokenEmbedding``, by name; None for words alone.
 
-    Masking: ``compute_mask`` is True where the id is not 0, and Keras hands it to the layers that follow.
+    Masking: ``compute_mask`` is True where the id is not 0; Keras passes it to the following layers.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", sections 3.4, 3.5 and 5.4 (without the factor √D of 3.4).
     """
@@ -88,7 +88,7 @@ class PositionalEmbedding(Layer):
         return self.sum_dropout(embedded_BLD, training=training)
 
     def with_positions(self, embedded_BLD: Any) -> Any:
-        """Token embeddings plus those of their positions, normalized if the layer normalizes, (B, L, D)."""
+        """Token embeddings plus position embeddings, (B, L, D), normalized unless ``norm_epsilon`` is None."""
         if self.positions != "none":
             embedded_BLD = embedded_BLD + ops.cast(self.position_table()[: ops.shape(embedded_BLD)[1]], self.compute_dtype)
         return embedded_BLD if self.norm_epsilon is None else self.norm(embedded_BLD)

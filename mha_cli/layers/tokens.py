@@ -1,4 +1,4 @@
-"""Token embeddings: words, and on request n-grams, subwords and a convolution.
+"""Token embeddings: words and, on request, n-grams, subwords and a convolution.
 
 Axes: B batch, L length, W characters of a token, D model width, N width of a convolution.
 """
@@ -16,19 +16,19 @@ from mha_cli.layers.ngrams import hashed_ngrams, ids_of, rows_of, subword_sums
 class TokenEmbedding(Layer):
     """One vector per token: its row in a table of words, plus what the options add.
 
-    - n-grams: the embedding of every n-gram that ends at the token;
-    - subwords: the mean of the embeddings of the token's character n-grams;
-    - convolution: a depthwise convolution over the sum, which starts at zero; word order near a word, wherever the word is.
+    - n-grams: the embeddings of all n-grams that end at the token;
+    - subwords: the mean embedding of the token's character n-grams;
+    - convolution: a depthwise convolution over the sum, whose kernel starts at zero. It reads local word order.
 
     Args:
         vocabulary_size: number of token ids; id 0 is padding.
         embed_dim: width of the output, D.
         max_ngram: longest n-gram whose embedding is added; 1 adds none.
         ngram_buckets: rows of the table that all n-grams share by hash, a power of two.
-        ngram_dropout: share of the units of n-gram embeddings, and of the subwords' mean, zeroed in training, in [0, 1).
-        subword_buckets: rows of the table that all subwords share by hash, a power of two; 0 for none. With it, tokens have characters
-            beside their ids.
-        conv_kernel_size: tokens that the convolution sees, N, odd, the token itself in their middle; 0 for none.
+        ngram_dropout: share of the units of n-gram and subword embeddings zeroed in training, in [0, 1).
+        subword_buckets: rows of the table that all subwords share by hash, a power of two; 0 for no subwords, which need characters
+            beside the token ids.
+        conv_kernel_size: width of the convolution in tokens, N, odd; 0 for no convolution.
 
     Masking: ``compute_mask`` is True where the id is not 0.
 
@@ -84,7 +84,7 @@ class TokenEmbedding(Layer):
         return self.with_neighbours(self.embed_words(token_ids, training), self.compute_mask(token_ids))
 
     def embed_words(self, token_ids: Any, training: bool | None = None) -> Any:
-        """The embeddings of words, n-grams and subwords, without the convolution, (B, L, D)."""
+        """The embeddings of words, n-grams and subwords before the convolution, (B, L, D)."""
         ids_BL = ids_of(token_ids)
         embedded_BLD = ops.cast(rows_of(self.words, ids_BL), self.compute_dtype)
         for buckets_BL, whole_BL in hashed_ngrams(ids_BL, range(2, self.max_ngram + 1), self.ngram_buckets):
@@ -97,7 +97,7 @@ class TokenEmbedding(Layer):
         return embedded_BLD
 
     def with_neighbours(self, words_BLD: Any, mask_BL: Any) -> Any:
-        """The result of ``embed_words`` plus its convolution: x_t + Σ_n k_n ⊙ x_(t + n - (N - 1) / 2), (B, L, D)."""
+        """The embeddings plus their convolution, x_t + Σ_n k_n ⊙ x_(t + n - (N - 1) / 2), (B, L, D)."""
         if not self.conv_kernel_size:
             return words_BLD
         words_BLD = words_BLD * ops.expand_dims(ops.cast(mask_BL, words_BLD.dtype), 2)

@@ -1,4 +1,4 @@
-"""The classifier: PositionalEmbedding → TransformerEncoder × n → GlobalMaxPooling1D → Dropout → Dense; NgramLinear beside it."""
+"""The classifier as a Keras model: PositionalEmbedding → TransformerEncoder × n → GlobalMaxPooling1D → Dropout → Dense; NgramLinear."""
 
 import json
 import math
@@ -17,12 +17,12 @@ from mha_cli.layers import POOLINGS, NgramLinear, PositionalEmbedding, Transform
 def build_classifier(config: Config, vocabulary_size: int, num_classes: int, with_linear: bool = True) -> keras.Model:
     """A Keras model from tokens, ids (B, L) or ids and characters (B, L, 1 + W), to class probabilities.
 
-    A pretrained encoder reads pieces, (B, P), and the linear model beside it tokens: such a model takes both, pieces first.
+    A pretrained encoder reads pieces, (B, P); if there is a linear model, which reads tokens, the model takes both, pieces first.
 
-    For two classes the output is the probability of the second one, (B, 1), from one sigmoid unit; for more it is that of all classes,
-    (B, C), from a softmax, or from a sigmoid per class where a text may have several labels.
+    For two classes, the output is the probability of the second class, (B, 1), from a sigmoid. For more, it is the probabilities of all
+    classes, (B, C), from a softmax, or from a sigmoid per class if texts may have several labels.
 
-    With ``with_linear`` False it is the encoder alone, as it trains before the linear model is stacked with it.
+    With ``with_linear`` False, it is the encoder alone, which trains without the linear model.
     """
     model = config.model
     token_ids = keras.Input(shape=config.text.token_shape, dtype="int32", name="token_ids")
@@ -64,7 +64,7 @@ def build_classifier(config: Config, vocabulary_size: int, num_classes: int, wit
     units = num_outputs(num_classes, config.is_multi_label)
     kernel_initializer: Any = "glorot_uniform"
     if config.linear and not with_linear:
-        # As wide as in the whole classifier, whose kernel has one more row for each unit of the linear model.
+        # The same initial scale as with the linear model, whose units add rows to the kernel.
         limit = math.sqrt(3.0 * (1.0 / max(1.0, (model.embed_dim + 2 * units) / 2.0)))
         kernel_initializer = keras.initializers.RandomUniform(-limit, limit)
     elif config.linear:
@@ -100,7 +100,7 @@ def keras_config(model: keras.Model) -> str:
 def to_model(checkpoint: Checkpoint) -> keras.Model:
     """The Keras model that a checkpoint describes, built by our own code, with its weights."""
     config = checkpoint.config
-    if config.model.attention_implementation == "per_head":  # its graph has a part for every head, and there may be 25,600
+    if config.model.attention_implementation == "per_head":  # its graph has nodes for each head, of which there may be 25,600
         config = config.changed(model={"attention_implementation": "auto"})
     model = build_classifier(config, len(checkpoint.vocabulary), len(checkpoint.class_names))
     for weight in model.weights:
@@ -109,20 +109,20 @@ def to_model(checkpoint: Checkpoint) -> keras.Model:
 
 
 def start_from(model: keras.Model, weights: Mapping[str, Any]) -> None:
-    """Give a model the weights of a trained encoder, by path.
+    """Copy the weights of a trained encoder into a model, by path.
 
-    It may know more positions than the model's texts have, or fewer words and classes: the further ones stay as they are.
+    Sizes may differ: the encoder may have more positions, or fewer words and classes. Rows that it lacks stay as they are.
     """
     for weight in model.weights:
         if weight.path in weights:
-            values, known = np.array(weight), weights[weight.path]
-            shared = tuple(slice(min(sizes)) for sizes in zip(values.shape, known.shape, strict=True))
-            values[shared] = known[shared]
+            values, trained = np.array(weight), weights[weight.path]
+            shared = tuple(slice(min(sizes)) for sizes in zip(values.shape, trained.shape, strict=True))
+            values[shared] = trained[shared]
             weight.assign(values)
 
 
 def start_words_from(model: keras.Model, ids_V: Any, vectors_VD: Any) -> None:
-    """Start the embeddings of words, by their ids, from vectors, turned onto their main axes if they are wider; further units stay."""
+    """Start word embeddings from word vectors; vectors that are wider are projected onto their principal axes, further units stay."""
     words = model.get_layer("embedding").token_embedding.words
     table = np.array(words)
     width = min(table.shape[1], vectors_VD.shape[1])
@@ -133,7 +133,7 @@ def start_words_from(model: keras.Model, ids_V: Any, vectors_VD: Any) -> None:
 
 
 def freeze_below(model: keras.Model, trainable_blocks: int | str) -> None:
-    """Keep the weights below the last ``trainable_blocks`` blocks as they are; ``all`` keeps none."""
+    """Freeze all weights below the last ``trainable_blocks`` blocks; with ``all``, none."""
     if isinstance(trainable_blocks, int):
         blocks = encoder_blocks(model)
         for layer in [model.get_layer("embedding"), *blocks[: max(0, len(blocks) - trainable_blocks)]]:
@@ -141,7 +141,7 @@ def freeze_below(model: keras.Model, trainable_blocks: int | str) -> None:
 
 
 def up_to_logits(model: keras.Model) -> Callable[..., Any]:
-    """The same model, with the same weights, before the sigmoid or softmax of its last layer: it gives logits, (B, U)."""
+    """The same model up to the logits, (B, U), without the sigmoid or softmax of its last layer."""
     classifier = model.get_layer("classifier")
     features = keras.Model(model.input, classifier.input)
     return lambda token_ids, training: features(token_ids, training=training) @ classifier.kernel + classifier.bias
@@ -153,28 +153,27 @@ def encoder_blocks(model: keras.Model) -> list[TransformerEncoder]:
 
 
 def after_embedding(model: keras.Model, embedded: Any, mask: Any, linear_logits: Any, head_masks: Sequence[Any] | None = None) -> Any:
-    """The model's output from the embeddings (B, L, D) on, without dropout.
+    """The model's output, without dropout, from its embeddings (B, L, D).
 
     Args:
         mask: bool (B, L), True at real positions.
         linear_logits: logits of the linear model, (B, U), zeros to silence it; ignored by a model without one.
         head_masks: one head mask per block, see ``MultiHeadAttention``.
     """
-    blocks = encoder_blocks(model)
-    x = embedded
+    x, blocks = embedded, encoder_blocks(model)
     for block, head_mask in zip(blocks, head_masks or [None] * len(blocks), strict=True):
         x = block(x, mask=mask, head_mask=head_mask)
     return classify(model, model.get_layer("pooling")(x, mask=mask), linear_logits)
 
 
 def classify(model: keras.Model, pooled: Any, linear_logits: Any) -> Any:
-    """The model's output from the pooled features (B, D) and the logits of the linear model (B, U) on."""
+    """The model's output from the pooled features (B, D) and the logits of the linear model (B, U)."""
     names = [layer.name for layer in model.layers]
     features = model.get_layer("features")([pooled, linear_logits]) if "features" in names else pooled
     return model.get_layer("classifier")(features)
 
 
 def linear_logits_of(model: keras.Model, token_ids: Any) -> Any:
-    """Logits of the linear model, (B, U), from tokens as the model takes them; U is 0 for a model without one."""
+    """Logits of the linear model, (B, U), from the model's tokens; U is 0 for a model without one."""
     layers = [layer for layer in model.layers if isinstance(layer, NgramLinear)]
     return layers[0](token_ids) if layers else keras.ops.zeros((keras.ops.shape(token_ids)[0], 0))

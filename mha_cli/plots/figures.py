@@ -1,4 +1,4 @@
-"""The figures of results."""
+"""Figures of results."""
 
 from __future__ import annotations
 
@@ -26,41 +26,37 @@ if TYPE_CHECKING:
     from mha_cli.tuning.search import TuningSummary
 
 MAX_COLUMNS = 4
-FEW = 10  # answers of a bin, of which the share of right ones says little
-MAX_WIDTH = 24.0  # inches of a picture of many heads or of a long text, so that it still opens
-MAX_HEIGHT = 120.0  # inches, likewise
+FEW = 10  # texts of a bin, below which its accuracy says little
+MAX_WIDTH, MAX_HEIGHT = 24.0, 120.0  # inches of a figure of many heads or of a long text, so that it still opens
 SHOWN_CHARACTERS = 30  # characters of a name that a figure has room for
-SHADES = 21  # of a map, with one for zero: with few, its scale is drawn as shapes, as a page needs them, and not as a picture
+SHADES = 21  # colours of a map, one of them for zero; of few colours, the scale is drawn as shapes, which a page needs, not as an image
 
 
 def shuffle_figure(results: list[ShuffleResult]) -> Figure:
     """Accuracy in order and shuffled, a pair of bars per model."""
     figure, (axes,) = new_figure(max(4.0, 2.4 * len(results) + 1.5), 3.6)
+    numbers = np.arange(len(results))
     accuracies, means, spreads = (
         [100 * getattr(result, name) for result in results] for name in ("accuracy", "shuffled_mean", "shuffled_spread")
     )
     label = f"words shuffled (mean of {len(results[0].shuffled_accuracies)})"
-    in_order = axes.bar([number - 0.2 for number in range(len(results))], accuracies, 0.38, label="words in order")
-    shuffled = axes.bar([number + 0.2 for number in range(len(results))], means, 0.38, yerr=spreads, capsize=4, label=label)
+    in_order = axes.bar(numbers - 0.2, accuracies, 0.38, label="words in order")
+    shuffled = axes.bar(numbers + 0.2, means, 0.38, yerr=spreads, capsize=4, label=label)
     for bars in (in_order, shuffled):
         axes.bar_label(bars, fmt="%.1f", padding=2)
-    names = [f"{plain(result.name)}\npositions: {result.positions}" for result in results]
-    axes.set_xticks(range(len(results)), names)
-    axes.set_ylabel("accuracy in %")
-    axes.set_ylim(0, 115)
-    axes.set_title(f"{plain(results[0].data)}\nsplit {plain(results[0].split)}, {plural(results[0].num_texts, 'text')}")
+    axes.set_xticks(numbers, [f"{plain(result.name)}\npositions: {result.positions}" for result in results])
+    axes.set(ylabel="accuracy in %", ylim=(0, 115), title=data_line(results[0], "\n"))
     figure.legend(loc="outside lower center", ncols=min(len(results), 2), frameon=False)  # below the bars, which reach the bottom
     return figure
 
 
 def comparison_figure(result: Comparison) -> Figure:
-    """The accuracy of every model, and how far it is from that of the first, both with their 95 % intervals."""
+    """The accuracy of every model and its difference from the first model's, with 95 % intervals."""
     rows = range(len(result.models))
     figure, (accuracies, differences) = new_figure(9.0, min(0.45 * len(rows) + 1.8, MAX_HEIGHT), 1, 2)
-    scored = [(model.accuracy, *model.accuracy_interval) for model in result.models]
-    ahead = [(one.accuracy, *one.accuracy_interval) for one in result.differences]
-    for axes, numbers, figures in ((accuracies, rows, scored), (differences, rows[1:], ahead)):
-        points, low, high = ([100 * value for value in values] for values in zip(*figures, strict=True))
+    for axes, numbers, estimates in ((accuracies, rows, result.models), (differences, rows[1:], result.differences)):
+        intervals = [(estimate.accuracy, *estimate.accuracy_interval) for estimate in estimates]
+        points, low, high = ([100 * value for value in values] for values in zip(*intervals, strict=True))
         axes.hlines(numbers, low, high)
         axes.plot(points, numbers, "o")
         axes.set_yticks(rows, [end_of(model.name) for model in result.models] if axes is accuracies else [""] * len(rows))
@@ -68,7 +64,7 @@ def comparison_figure(result: Comparison) -> Figure:
     differences.axvline(0, color="black", linewidth=0.8)
     accuracies.set_xlabel("accuracy in % (95 % interval)")
     differences.set_xlabel(f"points more than {end_of(result.models[0].name)}\n(95 % interval)")
-    figure.suptitle(f"{plain(result.data)}, split {plain(result.split)}, {plural(result.num_texts, 'text')}")
+    figure.suptitle(data_line(result))
     return figure
 
 
@@ -79,7 +75,7 @@ def attention_figure(view: AttentionView, block: int, head: int | None) -> Figur
     rows = -(-len(heads) // columns)
     side = min(max(2.3, 0.22 * len(view.words)), MAX_WIDTH / columns, MAX_HEIGHT / rows)
     figure, grid = new_figure(side * columns + 1.2, (side + 0.3) * rows + 0.4, rows, columns)
-    positions = range(0, len(view.words), _every(len(view.words), side / 0.16))
+    positions = ticks(len(view.words), side / 0.16)
     words = [plain(word) for word in marked(view.words, view.unknown, 29)[:: positions.step]]
     largest = max(float(view.weights[block][number].max()) for number in heads)
     for axes, number in zip(grid, heads, strict=False):
@@ -100,7 +96,7 @@ def attention_figure(view: AttentionView, block: int, head: int | None) -> Figur
 
 
 def head_maps(report: HeadReport) -> dict[str, tuple[list[float], str, float, float]]:
-    """By title: a value per head, a colour map, and the values of its ends. The accuracy lost is left out if it is NaN."""
+    """By title: a value per head, a colour map, and the values at its ends. The lost accuracy is left out if it was not measured."""
     looks_at = {target: [100 * score.looks_at[target] for score in report.heads] for target in report.heads[0].looks_at}
     lost, importance = [100 * score.accuracy_fall for score in report.heads], [score.importance for score in report.heads]
     most = max(map(abs, lost)) or 1.0
@@ -112,7 +108,7 @@ def head_maps(report: HeadReport) -> dict[str, tuple[list[float], str, float, fl
 
 
 def heads_figure(report: HeadReport, title: str = "") -> Figure:
-    """Maps of blocks by heads: where each head looks and how much it matters; with a title only that one, without its heading."""
+    """Maps of blocks by heads: where each head looks and how much it matters; with a title only that map, without its heading."""
     from matplotlib import colormaps
 
     blocks, heads = (1 + max(getattr(score, number) for score in report.heads) for number in ("block", "head"))
@@ -121,18 +117,18 @@ def heads_figure(report: HeadReport, title: str = "") -> Figure:
     rows, columns = (1, 1) if title else (4, 2)
     figure, grid = new_figure(columns * width + 0.4, rows * height + 0.6, rows, columns)
     for axes, (heading, (values, colours, least, largest)) in zip(grid, maps.items(), strict=True):
-        of_heads = np.full((blocks, heads), np.nan)  # blocks can have fewer heads
-        of_heads[[score.block for score in report.heads], [score.head for score in report.heads]] = values
+        value_of_head = np.full((blocks, heads), np.nan)  # blocks can have fewer heads
+        value_of_head[[score.block for score in report.heads], [score.head for score in report.heads]] = values
         shades = colormaps[colours].resampled(SHADES)
-        cells = axes.pcolormesh(of_heads, cmap=shades, vmin=least, vmax=largest, edgecolors="0.5", linewidth=0.3)
+        cells = axes.pcolormesh(value_of_head, cmap=shades, vmin=least, vmax=largest, edgecolors="0.5", linewidth=0.3)
         axes.set_title(heading, fontsize=9)
         for axis, count, room in ((axes.xaxis, heads, width / 0.2), (axes.yaxis, blocks, height / 0.2)):
-            shown = np.arange(0, count, _every(count, room))
-            axis.set_ticks(shown + 0.5, shown, fontsize=7)
+            numbers = np.array(ticks(count, room))
+            axis.set_ticks(numbers + 0.5, numbers, fontsize=7)
         axes.invert_yaxis()
         figure.colorbar(cells, ax=axes).ax.tick_params(labelsize=7)
     if not title:
-        figure.suptitle(f"{plain(report.data)}, split {plain(report.split)}, {plural(report.num_texts, 'text')}", fontsize=10)
+        figure.suptitle(data_line(report), fontsize=10)
     figure.supxlabel("head", fontsize=9)
     figure.supylabel("block", fontsize=9)
     return figure
@@ -140,7 +136,7 @@ def heads_figure(report: HeadReport, title: str = "") -> Figure:
 
 def search_figure(summary: TuningSummary) -> Figure:
     """Every trial's validation loss with the best so far, and how much each setting matters."""
-    settings = list(reversed(summary.importance.items()))  # none where trials are few
+    settings = list(reversed(summary.importance.items()))  # empty for few trials
     figure, (history, *others) = new_figure(9.0 if settings else 5.0, 4.0, 1, 2 if settings else 1)
     trained = [(trial.number, trial.loss, trial.stopped) for trial in summary.trials if trial.loss is not None]
     for stopped, marker, label in ((False, "o", "trained to the end"), (True, "x", "stopped early")):
@@ -148,8 +144,7 @@ def search_figure(summary: TuningSummary) -> Figure:
         history.scatter(*zip(*dots, strict=True) if dots else ((), ()), marker=marker, label=label)
     whole = [(number, loss) for number, loss, stopped in trained if not stopped]
     history.step([number for number, _ in whole], list(accumulate((loss for _, loss in whole), min)), where="post", label="best so far")
-    history.set_xlabel("trial (the first is the recipe as it is)")
-    history.set_ylabel("validation loss, nats")
+    history.set(xlabel="trial (the first is the recipe as it is)", ylabel="validation loss, nats")
     history.xaxis.get_major_locator().set_params(integer=True)
     history.legend(frameon=False, fontsize=8)
     for importance in others:
@@ -159,7 +154,7 @@ def search_figure(summary: TuningSummary) -> Figure:
 
 
 def curves_figure(history: Sequence[EpochRecord]) -> Figure:
-    """Loss and accuracy of every epoch, of the training part and of the validation part; the epoch that was kept is marked."""
+    """Loss and accuracy of the training and the validation part after each epoch; a line marks the epoch that was kept."""
     figure, (above, below) = new_figure(4.0, 4.6, 2, 1)
     epochs, kept = [record.epoch for record in history], [record.epoch for record in history if record.best][-1:]
     for axes, measure in ((above, "loss"), (below, "accuracy")):
@@ -170,42 +165,41 @@ def curves_figure(history: Sequence[EpochRecord]) -> Figure:
         axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
     above.set_ylabel("loss, nats")
     above.legend(frameon=False, fontsize=8)
-    below.set_ylabel("accuracy")
-    below.set_xlabel("epoch")
+    below.set(ylabel="accuracy", xlabel="epoch")
     return figure
 
 
 def reliability_figure(bins: Array) -> Figure:
-    """How often answers of a probability are right, beside how often they should be, and how many answers have it."""
+    """How often predictions of a probability are right, beside how often they should be, and how many there are."""
     figure, (above, below) = new_figure(4.0, 5.2, 2, 1)
     counts, confidence, accuracy = bins
-    starts, there = np.arange(len(counts)) / len(counts), counts > 0
-    drawn = {"align": "edge", "edgecolor": "0.5", "linewidth": 0.5}
-    above.bar(starts, accuracy, 1 / len(counts), color=[("C0", 1.0 if number >= FEW else 0.25) for number in counts], **drawn)
-    ends = np.array([wilson_interval(round(number * share), int(number)) for number, share in zip(*bins[[0, 2]][:, there], strict=True)])
-    confidence, accuracy = confidence[there], accuracy[there]
-    label = "at its mean probability, with 95 % interval"
-    above.errorbar(confidence, accuracy, abs(ends.T - accuracy), fmt="D", color="C1", markersize=4, linewidth=1, label=label)
+    starts, filled = np.arange(len(counts)) / len(counts), counts > 0
+    style = {"align": "edge", "edgecolor": "0.5", "linewidth": 0.5}
+    above.bar(starts, accuracy, 1 / len(counts), color=[("C0", 1.0 if number >= FEW else 0.25) for number in counts], **style)
+    counts_and_shares = zip(counts[filled], accuracy[filled], strict=True)
+    intervals = np.array([wilson_interval(round(number * share), int(number)) for number, share in counts_and_shares])
+    errors, label = abs(intervals.T - accuracy[filled]), "at its mean probability, with 95 % interval"
+    above.errorbar(confidence[filled], accuracy[filled], errors, fmt="D", color="C1", markersize=4, linewidth=1, label=label)
     above.plot([0, 1], [0, 1], ":", color="0.5", label="perfectly calibrated")
-    above.set_ylabel("share that is right")
+    above.set(ylabel="share that is right", xlim=(0, 1))
     figure.legend(loc="outside lower center", frameon=False, fontsize=8, title=f"pale: fewer than {FEW} answers", title_fontsize=8)
-    below.bar(starts, counts, 1 / len(counts), **drawn)
-    below.set_ylabel("texts")
-    below.set_xlabel("probability of the answer")
-    for axes in (above, below):
-        axes.set_xlim(0, 1)
+    below.bar(starts, counts, 1 / len(counts), **style)
+    below.set(ylabel="texts", xlabel="probability of the answer", xlim=(0, 1))
     return figure
 
 
 def lengths_figure(ranges: Sequence[Range]) -> Figure:
-    """The accuracy in every range of lengths, with the texts that are in it."""
+    """The accuracy in each range of lengths, with the number of its texts."""
     figure, (axes,) = new_figure(4.0, 3.0)
-    bars = axes.bar([f"to {one.up_to:,.0f}" for one in ranges], [100 * (one.accuracy or 0) for one in ranges])
-    axes.bar_label(bars, [f"{one.num_texts:,}" for one in ranges], padding=2, fontsize=8)
-    axes.set_ylim(0, 112)
-    axes.set_ylabel("accuracy in %")
-    axes.set_xlabel("tokens; above the bars: texts")
+    bars = axes.bar([f"to {lengths.up_to:,.0f}" for lengths in ranges], [100 * (lengths.accuracy or 0) for lengths in ranges])
+    axes.bar_label(bars, [f"{lengths.num_texts:,}" for lengths in ranges], padding=2, fontsize=8)
+    axes.set(ylabel="accuracy in %", ylim=(0, 112), xlabel="tokens; above the bars: texts")
     return figure
+
+
+def data_line(result: Any, between: str = ", ") -> str:
+    """The data, split and number of texts of a result."""
+    return f"{plain(result.data)}{between}split {plain(result.split)}, {plural(result.num_texts, 'text')}"
 
 
 def plain(text: str) -> str:
@@ -214,17 +208,17 @@ def plain(text: str) -> str:
 
 
 def end_of(path: str) -> str:
-    """The end of a path, which tells it from others."""
+    """The end of a path, which differs more than its start."""
     return plain(path if len(path) <= SHOWN_CHARACTERS else f"…{path[1 - SHOWN_CHARACTERS :]}")
 
 
-def _every(count: int, room: float) -> int:
-    """Which labels to show of ``count``, where there is room for so many: every first, second, third."""
-    return max(1, math.ceil(count / room))
+def ticks(count: int, room: float) -> range:
+    """The numbers of ``count`` items that have a label: all, or every second, third …, if there is room for ``room`` labels."""
+    return range(0, count, max(1, math.ceil(count / room)))
 
 
 def new_figure(width: float, height: float, rows: int = 1, columns: int = 1) -> tuple[Figure, list[Any]]:
-    """A figure of so many inches, and its axes row by row."""
+    """A figure, its size in inches, and its axes row by row."""
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it writes about its caches and fonts to stderr
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine

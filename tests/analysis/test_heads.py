@@ -145,8 +145,7 @@ def test_importance_is_the_mean_of_each_reviews_own_gradient(num_classes: int) -
     names = ("bad", "mixed", "good")[:num_classes]
     checkpoint = small_checkpoint(names, num_blocks=2, num_heads=[3, 2], key_dim=5)
     reviews = some_reviews(num_classes, count=11)
-    masks = [tf.Variable(tf.ones(count)) for count in checkpoint.config.model.heads]
-    found = gradient_importance(to_model(checkpoint), masks, reviews, checkpoint.memory_estimate)
+    found = gradient_importance(to_model(checkpoint), reviews, checkpoint.memory_estimate)
     assert [len(of_block) for of_block in found] == [3, 2]
 
     def losses(block: int, head: int, factor: float) -> np.ndarray:

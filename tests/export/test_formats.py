@@ -113,7 +113,7 @@ def test_the_export_says_what_predict_says(format_name: str, model: dict[str, An
     padded = np.zeros((len(TEXTS), 13, *reviews[0].shape[1:]), np.int32)
     for row, review in enumerate(reviews):
         padded[row, : len(review)] = review
-    runtimes = [FORMATS[format_name].opened] + [openvino] * ((format_name, model) not in UNREAD_BY_OPENVINO)
+    runtimes = [FORMATS[format_name].load] + [openvino] * ((format_name, model) not in UNREAD_BY_OPENVINO)
     for run in [runtime(tmp_path / output) for runtime in runtimes]:
         for row, review in enumerate(reviews):
             alone = run({"token_ids": np.array([review], np.int32)})

@@ -1,4 +1,4 @@
-"""The words that decided, by gradients.
+"""How much each word adds to a class probability, by integrated gradients.
 
 Axes: S steps along the path, L length, D model width.
 """
@@ -14,18 +14,17 @@ from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.model.classifier import after_embedding, linear_logits_of, to_model
 
 STEPS = 64  # points of the path at which the gradient is taken
-BATCH_TOKENS = 4_096  # tokens in the points whose gradients are taken at once; long texts take one point at a time
+BATCH_TOKENS = 4_096  # tokens of all points in a batch; long texts take one point at a time
 
 
 def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: int = STEPS) -> tuple[list[float], float]:
-    """How much each word adds to the probability of the class ``label``, on the straight path from no words to the text.
+    """How much each word adds to the probability of the class ``label``, on a straight path from zero embeddings to those of the text.
 
-    The path starts where every word's embedding is zero (positions and the linear model stay) and ends at the text's embeddings. The
-    attribution of a word is the mean gradient along the path (midpoint rule, S steps) times the word's embedding. All attributions sum to
-    the difference of the probability at the end and at the start, up to the error of the midpoint rule.
+    Positions and the linear model do not change along the path. The attribution of a word is its embedding times the mean gradient along
+    the path (midpoint rule, S steps). All attributions add up to the change of the probability, up to the error of the midpoint rule.
 
     Returns:
-        One attribution per word, and the probability at the end minus that at the start.
+        One attribution per word, and the change of the probability from the start of the path to its end.
 
     Source: Sundararajan et al. 2017, "Axiomatic Attribution for Deep Networks", eq. 1 and 3.
     """
@@ -46,7 +45,7 @@ def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: i
     def probability(path_SLD: Any) -> Any:
         """Probability of the class, (S,)."""
         embedded_SLD = embedding.with_positions(token_embedding.with_neighbours(path_SLD, no_padding_1L))
-        mask_SL, linear_SU = (tf.repeat(one, tf.shape(path_SLD)[0], axis=0) for one in (no_padding_1L, linear_1U))
+        mask_SL, linear_SU = (tf.repeat(array, tf.shape(path_SLD)[0], axis=0) for array in (no_padding_1L, linear_1U))
         probabilities = after_embedding(model, embedded_SLD, mask_SL, linear_SU)
         if probabilities.shape[-1] == 1:
             return probabilities[:, 0] if class_id == 1 else 1.0 - probabilities[:, 0]
@@ -54,9 +53,9 @@ def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: i
 
     shares_S11 = ((np.arange(steps, dtype=np.float32) + 0.5) / steps)[:, None, None]
     mean_gradient_LD = tf.zeros_like(words_1LD[0])
-    together = memory_estimate.most_texts(len(tokens), min(steps, BATCH_TOKENS // len(tokens)))
-    for some_S11 in np.array_split(shares_S11, math.ceil(steps / together)):
-        path_SLD = some_S11 * words_1LD
+    batch_size = memory_estimate.most_texts(len(tokens), min(steps, BATCH_TOKENS // len(tokens)))
+    for batch_S11 in np.array_split(shares_S11, math.ceil(steps / batch_size)):
+        path_SLD = batch_S11 * words_1LD
         with tf.GradientTape() as tape:
             tape.watch(path_SLD)
             total = tf.reduce_sum(probability(path_SLD))

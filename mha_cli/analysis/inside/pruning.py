@@ -1,4 +1,4 @@
-"""A model without the heads that matter least: cut out of its weight matrices, measured, and trained further on request."""
+"""Remove the heads that matter least from a model's weight matrices, measure the accuracy, and retrain on request."""
 
 import dataclasses
 import math
@@ -29,7 +29,7 @@ from mha_cli.training.validation import Validation
 
 HEAD_AXES = dict.fromkeys(("query_kernel", "key_kernel", "value_kernel"), 1)
 HEAD_AXES |= dict.fromkeys(("query_bias", "key_bias", "value_bias", "output_kernel", "score_kernel"), 0)
-"""The axis of an attention weight that counts the heads; the output bias has none."""
+"""The axis of the heads in each weight of an attention layer; the output bias has none."""
 
 
 @dataclass(frozen=True)
@@ -46,36 +46,34 @@ class PruningReport:
 
 
 def least_important(report: HeadReport, count: int) -> list[tuple[int, int]]:
-    """The ``count`` heads with the least fall of accuracy, then of least gradient importance; every block keeps one at least.
+    """The ``count`` heads with the smallest fall of accuracy, then the smallest gradient importance; every block keeps at least one.
 
-    The gradient alone misleads where the model is confident: its loss then hardly moves with any head, though the answers may.
+    The gradient alone misleads if the model is confident: the loss then hardly changes with any head, though the predictions may.
     """
-    left, chosen = Counter(score.block for score in report.heads), list[tuple[int, int]]()
+    heads_left, removed = Counter(score.block for score in report.heads), list[tuple[int, int]]()
     for score in sorted(report.heads, key=lambda score: (score.accuracy_fall, score.importance)):
-        if len(chosen) < count and left[score.block] > 1:
-            chosen.append((score.block, score.head))
-            left[score.block] -= 1
-    return sorted(chosen)
+        if len(removed) < count and heads_left[score.block] > 1:
+            removed.append((score.block, score.head))
+            heads_left[score.block] -= 1
+    return sorted(removed)
 
 
 def without_heads(checkpoint: Checkpoint, heads: list[tuple[int, int]]) -> Checkpoint:
-    """The same model with heads, pairs (block, head), cut out of its weight matrices; its logits are those with these heads silenced."""
-    settings = checkpoint.config.model
-    removed = {block: [head for other, head in heads if other == block] for block in range(settings.num_blocks)}
-    counts = [count - len(removed[block]) for block, count in enumerate(settings.heads)]
-    # The width per head no longer is embed_dim / num_heads.
-    config = checkpoint.config.changed(model={"num_heads": counts, "key_dim": settings.head_key_dim})
-    weights = dict(checkpoint.weights)
-    for block, own in removed.items():
+    """The model with heads, pairs (block, head), cut out of its weight matrices; its logits are those with these heads silenced."""
+    settings, weights = checkpoint.config.model, dict(checkpoint.weights)
+    num_heads = list(settings.heads)
+    for block in range(settings.num_blocks):
+        removed = [head for other_block, head in heads if other_block == block]
+        num_heads[block] -= len(removed)
         for name, axis in HEAD_AXES.items():
             path = f"encoder_{block}/attention/{name}"
             if path in weights:
-                weights[path] = np.delete(weights[path], own, axis=axis)
-    model = build_classifier(config, len(checkpoint.vocabulary), len(checkpoint.class_names))
-    thresholds = checkpoint.thresholds if config.is_multi_label else {}  # several labels need some
-    return dataclasses.replace(
-        checkpoint, config=config, weights=weights, metrics={}, thresholds=thresholds, keras_config=keras_config(model)
-    )
+                weights[path] = np.delete(weights[path], removed, axis=axis)
+    # The width per head no longer is embed_dim / num_heads.
+    config = checkpoint.config.changed(model={"num_heads": num_heads, "key_dim": settings.head_key_dim})
+    architecture = keras_config(build_classifier(config, len(checkpoint.vocabulary), len(checkpoint.class_names)))
+    thresholds = checkpoint.thresholds if config.is_multi_label else {}  # a multi-label checkpoint needs some
+    return dataclasses.replace(checkpoint, config=config, weights=weights, metrics={}, thresholds=thresholds, keras_config=architecture)
 
 
 def prune(
@@ -91,7 +89,7 @@ def prune(
     """Remove the ``count`` least important heads, measure before and after, and write the smaller checkpoint.
 
     Args:
-        texts: texts that ``report`` was measured on.
+        texts: texts of ``report``.
         retrain_epochs: passes over the training data after the removal; 0 for none.
         data: source of the training data; None for the checkpoint's own.
     """
@@ -99,7 +97,7 @@ def prune(
     smaller = without_heads(checkpoint, removed)
     if retrain_epochs:
         smaller = retrain(smaller, retrain_epochs, data or checkpoint.config.data, callbacks)
-    # NumPy: another engine may start for one of them alone.
+    # Both in NumPy: another engine might take only one of them.
     models = (checkpoint, smaller)
     before, after = (are_right(Scorer(model, Engine(model))(texts), texts.labels, model.label_thresholds) for model in models)
     write_checkpoint(output, smaller)
@@ -115,34 +113,33 @@ def prune(
 
 
 def retrain(checkpoint: Checkpoint, epochs: int, data: DataSection, callbacks: Callbacks = SILENT) -> Checkpoint:
-    """Train a checkpoint's weights further on its own training data, read from ``data``, at a tenth of the learning rate.
+    """Train a checkpoint's weights further on its training data, read from ``data``, at a tenth of the learning rate.
 
-    The best epoch on the validation part is kept, by accuracy where ``training.monitor`` is ``last``. If no epoch is better than the start,
-    only the last layer changes, by a scale and a shift, and with several labels the thresholds.
+    The best epoch on the validation part is kept, by accuracy if ``training.monitor`` is ``last``. If no epoch is better than the start,
+    only the stack of the last layer changes, and the thresholds of labels.
     """
     training = checkpoint.config.training
     if isinstance(data, FilesData):
-        data = data.model_copy(update={"test": None})  # --data names one file for all splits, which is no repetition of texts
+        data = data.model_copy(update={"test": None})  # --data names one file for all splits, so its test texts are no repetitions
     monitor = "accuracy" if training.monitor == "last" else training.monitor  # the last epoch may be worse than the start
     changes = {"epochs": epochs, "learning_rate": training.learning_rate / 10, "base": None, "monitor": monitor}
     config: Config = checkpoint.config.model_copy(update={"data": data, "training": training.model_copy(update=changes)})
-    # Of a run that was trained on, the words and classes of the base come first, as the checkpoint has them.
+    # After a training from a base, the words and classes of the base come first, as in the checkpoint.
     prepared = dataclasses.replace(prepare(config, callbacks, base=checkpoint if training.base else None), base=None)
     if prepared.vocabulary.tokens != checkpoint.vocabulary.tokens or prepared.class_names != checkpoint.class_names:
         message = "--retrain: the training data are no longer those of the checkpoint"
         raise MhaError(message, "bring them back, or train anew with fewer heads")
     weights, linear = decompose(checkpoint.weights)
-    # Scores that know the validation part would count for too much there.
-    unknowing = fit_linear_model(config, prepared, callbacks) if config.refits_linear else linear
-    trainer, validation = Trainer(config, prepared), Validation(config, prepared, unknowing, linear)
+    # A linear model that has learnt from the validation part would get too much weight there.
+    fitted = fit_linear_model(config, prepared, callbacks) if config.refits_linear else linear
+    trainer, validation = Trainer(config, prepared), Validation(config, prepared, fitted, linear)
     start_from(trainer.model, weights)
     score = validation.score(trainer)
     start = EpochRecord(0, math.nan, math.nan, score.loss, score.accuracy, 0.0, 0.0, best=True)
-    best = validation.checkpoint(trainer.weights(), start, score)
-    kept = dataclasses.replace(checkpoint, weights=best.weights, thresholds=best.thresholds)
+    best, metrics = validation.checkpoint(trainer.weights(), start, score), checkpoint.metrics
     for record, score in fit(trainer, validation.score, Progress(trainer, [start]), callbacks.on_step):
         if record.best:
             best = validation.checkpoint(trainer.weights(), record, score)
-            kept = dataclasses.replace(checkpoint, weights=best.weights, thresholds=best.thresholds, metrics=best.metrics)
+            metrics = best.metrics
         callbacks.on_epoch(record)
-    return kept
+    return dataclasses.replace(checkpoint, weights=best.weights, thresholds=best.thresholds, metrics=metrics)

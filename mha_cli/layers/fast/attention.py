@@ -1,11 +1,11 @@
-"""The attention layer as models take it: the numbers of ``MultiHeadAttention`` in less time or memory.
+"""The attention layers of models: the numbers of ``MultiHeadAttention`` in less time or memory.
 
 Axes: B batch, H heads, L query length, M key length, K key width per head, V value width per head.
 """
 
-import functools
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import keras
@@ -21,16 +21,16 @@ from mha_cli.system.working_memory import MOST_SCORES_AT_ONCE
 
 @keras.saving.register_keras_serializable(package="mha")
 class FusedAttention(MultiHeadAttention):
-    """``MultiHeadAttention`` with all heads in one product of two matrices; the subclasses mix the values otherwise."""
+    """``MultiHeadAttention`` with all heads in one product of two matrices; subclasses mix the values in other ways."""
 
     def attend(self, query: Any, key: Any, value: Any, mask: Any, gate: Any, dropout: float, *hints: bool) -> tuple[Any, Any]:
-        """Output and, where they are needed, weights."""
+        """Output and, if they are needed, weights."""
         if self.head_by_head:
             return super().attend(query, key, value, mask, gate, dropout)
         needs_weights, causal = hints
         needs_formula = needs_weights or self.attention_score == "additive"
-        same_for_all = gate is None and (mask is None or tuple(mask.shape[1:3]) == (1, 1))  # heads and queries
-        if same_for_all and not dropout and not needs_formula and self.folds():
+        same_keys = gate is None and (mask is None or tuple(mask.shape[1:3]) == (1, 1))  # for all heads and queries
+        if same_keys and not dropout and not needs_formula and self.folds():
             return folded_attention(self, query, key, value, mask, self.mix), None
         q_BHLK = project_heads(query, self.query_kernel, self.query_bias)
         k_BHMK = project_heads(key, self.key_kernel, self.key_bias)
@@ -43,11 +43,11 @@ class FusedAttention(MultiHeadAttention):
         return merge_heads(mixed_BHLV, self.output_kernel, self.output_bias), weights_BHLM
 
     def folds(self) -> bool:
-        """Whether a call that allows it is folded."""
+        """Whether calls are folded if their arguments allow it."""
         return False
 
     def mix(self, q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any, dropout: float, scaled: bool, causal: bool = False) -> Any:
-        """The mixed values, (B, H, L, V); ``causal``: the mask is ``look_ahead_mask`` alone."""
+        """The mixed values, (B, H, L, V); ``causal`` says that the mask is ``look_ahead_mask`` alone."""
         return fused_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, self.seed_generator, scaled)
 
 
@@ -62,8 +62,8 @@ class BlockwiseAttention(FusedAttention):
 
 
 @keras.saving.register_keras_serializable(package="mha")
-class FastAttention(FusedAttention):
-    """``MultiHeadAttention``, folded where heads are wide, by a kernel on a GPU, and in blocks beyond ``MOST_SCORES_AT_ONCE`` weights."""
+class FastAttention(BlockwiseAttention):
+    """``MultiHeadAttention``: folded if heads are wide, by a kernel on a GPU, and in blocks beyond ``MOST_SCORES_AT_ONCE`` weights."""
 
     def build(self, query_shape: Any, value_shape: Any = None, key_shape: Any = None) -> None:
         """Create the weights of ``MultiHeadAttention``."""
@@ -71,33 +71,27 @@ class FastAttention(FusedAttention):
         self.supports_jit = keras.backend.backend() != "tensorflow"  # XLA cannot compile the gradient of the choice in ``mix``
 
     def folds(self) -> bool:
-        """Whether heads are as wide as what they project, or wider: then folding saves more than it costs."""
+        """Whether heads are at least as wide as their inputs: then folding saves more than it costs."""
         _, _, key_dim = self.query_kernel.shape
         value_width, _, value_dim = self.value_kernel.shape
         return bool(key_dim >= self.key_kernel.shape[0] and value_dim >= value_width)
 
     def mix(self, q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any, dropout: float, scaled: bool, causal: bool = False) -> Any:
-        """The mixed values, by whatever takes least time within the memory."""
+        """The mixed values, in the fastest way that the memory allows."""
         if not dropout and kernel_takes(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, causal):
             return kernel_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, causal, scaled)
-
-        def at_once() -> Any:
-            return fused_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, self.seed_generator, scaled)
-
-        def by_blocks() -> Any:
-            seed = self.seed_generator.next() if dropout else None
-            return blockwise_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, seed, scaled=scaled)
-
+        arguments = self, q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, scaled
+        in_blocks, at_once = partial(BlockwiseAttention.mix, *arguments), partial(FusedAttention.mix, *arguments)
         too_many = number_of_weights(q_BHLK, k_BHMK) > MOST_SCORES_AT_ONCE
         if isinstance(too_many, bool):
-            return by_blocks() if too_many else at_once()
+            return in_blocks() if too_many else at_once()
         # In this order: with the branches swapped, TensorFlow 2.21's graph optimizer makes a whole model give nothing, shape (0,).
-        return ops.cond(too_many, by_blocks, at_once)
+        return ops.cond(too_many, in_blocks, at_once)
 
 
 @keras.saving.register_keras_serializable(package="mha")
 class FoldedAttention(FastAttention):
-    """``MultiHeadAttention``, folded wherever a call allows it."""
+    """``MultiHeadAttention``, folded in every call whose arguments allow it."""
 
     def folds(self) -> bool:
         """Always."""
@@ -107,15 +101,15 @@ class FoldedAttention(FastAttention):
 IMPLEMENTATIONS: dict[str, Callable[..., MultiHeadAttention]] = {
     "auto": FastAttention,
     "fused": FusedAttention,
-    "per_head": functools.partial(MultiHeadAttention, head_by_head=True),
+    "per_head": partial(MultiHeadAttention, head_by_head=True),
     "blockwise": BlockwiseAttention,
     "folded": FoldedAttention,
 }
-"""The attention layers by the words of ``model.attention_implementation``."""
+"""The attention layers by the values of ``model.attention_implementation``."""
 
 
 def number_of_weights(q_BHLK: Any, k_BHMK: Any) -> Any:
-    """B·H·L·M: an integer, or an int64 scalar where a size is known only when the function runs (an int32 could run over)."""
+    """B·H·L·M: an integer, or an int64 scalar if a size is known only at run time (an int32 could overflow)."""
     sizes = (*ops.shape(q_BHLK)[:3], ops.shape(k_BHMK)[2])
     if all(isinstance(size, int) for size in sizes):
         return math.prod(sizes)

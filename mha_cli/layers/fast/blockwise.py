@@ -1,8 +1,8 @@
-"""Attention whose memory grows linearly with length: a block of queries at a time, its weights computed anew in the backward pass.
+"""Attention whose memory grows linearly with length: a block of queries at a time, its weights computed again in the backward pass.
 
-The numbers are those of ``scaled_dot_product_attention``. That function keeps H·L·M weights for the backward pass; this one keeps only
-queries, keys and values and never holds more than one block of weights, H·Q·M. Forward and backward over 8,192 tokens take 627 MB instead
-of 3,426 (docs/benchmarks.md). It computes the scores twice.
+The numbers are those of ``scaled_dot_product_attention``, which keeps H·L·M weights for the backward pass. This function keeps only
+queries, keys and values, and holds one block of weights at a time, H·Q·M; so it computes the scores twice. Forward and backward pass over
+8,192 tokens take 627 MB instead of 3,426 (docs/benchmarks.md).
 
 Axes: N blocks, B batch, H heads, L query length, Q queries of a block, M key length, K key width per head, V value width per head.
 """
@@ -16,7 +16,7 @@ from mha_cli.layers.fast.fused import softmax
 from mha_cli.layers.numerics import dot_products
 from mha_cli.system.working_memory import QUERIES_OF_A_BLOCK
 
-BLOCK_SEED_STEP = 1_000_003  # between the seeds of one block and the next, so that no block draws the dropout of another call's block
+BLOCK_SEED_STEP = 1_000_003  # difference between the seeds of two blocks, so that no block draws the dropout of another call's block
 
 
 def blockwise_attention(
@@ -32,8 +32,8 @@ def blockwise_attention(
     """softmax(Q Kᵀ / √d_k) V, a block of queries at a time; arguments as of ``scaled_dot_product_attention``.
 
     Args:
-        seed: state from ``SeedGenerator.next``, out of which forward and backward pass draw the same dropout mask.
-        block_length: most queries of a block; all blocks have the same number of them, Q.
+        seed: state from ``SeedGenerator.next``, from which forward and backward pass draw the same dropout mask.
+        block_length: maximum of queries in a block; all blocks have equally many, Q.
 
     Returns:
         Mixed values (B, H, L, V). Under TensorFlow they have no second derivatives.
@@ -65,7 +65,7 @@ def blockwise_attention(
     numbers_N = masks_N = ops.arange(blocks, dtype="int32")
     while mask_BHLM is not None and len(mask_BHLM.shape) < 4:
         mask_BHLM = mask_BHLM[None]
-    # A mask that is the same for every query is used whole; another is cut into blocks like the queries.
+    # A mask that differs between queries is cut into blocks like them.
     one_mask_for_all = mask_BHLM is None or mask_BHLM.shape[2] == 1
     if not one_mask_for_all:
         mask_batch, mask_heads, _, keys = ops.shape(mask_BHLM)
@@ -76,7 +76,7 @@ def blockwise_attention(
 
 
 def dropout_mask(weights: Any, dropout: float, seed: Any, number: Any) -> Any:
-    """The factor of each weight of a block: 0 if it is dropped, 1 / (1 - dropout) if it is kept; 1 without dropout."""
+    """The factors of a block's weights: 0 for a dropped one, 1 / (1 - dropout) for others; 1 without dropout."""
     if not dropout:
         return 1.0
     noise = keras.random.uniform(ops.shape(weights), seed=_BlockSeed(seed, number))
@@ -84,11 +84,11 @@ def dropout_mask(weights: Any, dropout: float, seed: Any, number: Any) -> Any:
 
 
 class _BlockSeed(keras.random.SeedGenerator):
-    """A seed that is drawn again alike: that of a call, with the number of the block in it."""
+    """A seed that gives the same numbers in both passes: the seed of the call plus the number of the block."""
 
     def __init__(self, seed: Any, number: Any) -> None:
-        # The base class would make a variable; this one is only a value, which Keras's random functions take from ``next``.
-        # Times a large number: PyTorch's seed is the sum of the two, of which the second counts the calls.
+        # The base class would create a variable; Keras's random functions only call ``next``.
+        # PyTorch's seed is the sum of both numbers, of which the second counts calls; so block numbers are far apart.
         self._value = seed + ops.stack([ops.cast(number, seed.dtype) * BLOCK_SEED_STEP, ops.zeros((), seed.dtype)])
 
     def next(self, ordered: bool = True) -> Any:

@@ -1,14 +1,14 @@
-"""Attention with its kernels multiplied first: two projections instead of four, for heads as wide as their input.
+"""Folded attention: kernels are multiplied first, so that heads as wide as their input need two projections instead of four.
 
-Where a head is as wide as its input, this saves half the projections, which cost more than the attention itself at usual lengths. The
-book's model trains on 192 reviews per second instead of 161 (docs/experiments.md, "The book's model").
+At usual lengths, projections cost more than the attention itself. The book's model trains on 192 reviews per second instead of 161
+(docs/experiments.md, "The book's model").
 
 A head is softmax((x W^Q + b^Q) (x W^K + b^K)ᵀ / √d_k) (x W^V + b^V) W^O. Softmax ignores a term that all scores of a query share, so
-b^K drops out; and the weights of a query sum to 1, so b^V comes through unchanged. The rest is
+b^K drops out; and the weights of a query sum to 1, so b^V is added unchanged. What remains is
 
     softmax((x A + a) xᵀ) x B + b   with   A = W^Q W^Kᵀ / √d_k,   a = b^Q W^Kᵀ / √d_k,   B = W^V W^O,   b = b^V W^O
 
-so that the inputs themselves are the keys and values of all heads. A and a decide where a head looks, B and b what it writes.
+so the inputs themselves are the keys and values of all heads. A and a decide where a head looks, B and b what it writes.
 
 Axes: B batch, L query length, M key length, H heads, Q queries of all heads (L·H), K key width per head, V value width per head, D, E and
 F widths of queries, keys and values, O output width.
@@ -25,9 +25,9 @@ from keras import ops
 def folded_attention(layer: Any, query_BLD: Any, key_BME: Any, value_BMF: Any, mask_B11M: Any, mix: Callable[..., Any]) -> Any:
     """The sum over the heads of softmax((x A + a) xᵀ) x B + b, plus b^O.
 
-    As all heads have the same keys and values, the H queries of each of the L positions are L·H queries of one head; ``mix`` computes it.
+    All heads have the same keys and values, so the H queries of the L positions are L·H queries of one head, which ``mix`` computes.
     """
-    # The key bias drops out; times zero it still has a gradient, zero, where an optimizer looks for one.
+    # The key bias drops out; times zero it still has a gradient, which optimizers need.
     query_bias_HK = layer.query_bias + 0.0 * layer.key_bias if layer.use_bias else None
     key_kernel_EHK = layer.key_kernel * layer.key_dim**-0.5 if layer.use_scale else layer.key_kernel
     # With a bias, a is one more row of A, (D + 1, H, E), and b one more row of B, (H, F + 1, O).
@@ -47,11 +47,11 @@ def folded_attention(layer: Any, query_BLD: Any, key_BME: Any, value_BMF: Any, m
     if not layer.use_bias:
         return output_BLO
     bias_B1O = ops.sum(output_kernel_HFO[:, value_width], axis=0) * ops.cast(ops.shape(key_BME)[1] > 0, output_BLO.dtype)
-    if mask_B11M is not None:  # b is written where there is anything to look at
+    if mask_B11M is not None:  # a query that may look nowhere does not get b
         bias_B1O = bias_B1O * ops.cast(ops.any(mask_B11M, axis=-1)[:, 0, :, None], output_BLO.dtype)
-    return output_BLO + (layer.output_bias + bias_B1O)  # both are small, so they are added up first
+    return output_BLO + (layer.output_bias + bias_B1O)  # the two small arrays first
 
 
 def with_row(kernel_DHK: Any, bias_HK: Any) -> Any:
-    """The kernel with its bias, if it has one, as the last row."""
+    """The kernel with its bias, if there is one, as the last row."""
     return kernel_DHK if bias_HK is None else ops.concatenate([kernel_DHK, bias_HK[None]])

@@ -1,4 +1,4 @@
-"""Attention with all heads in one product, and the gradient of its softmax by formula.
+"""Attention with all heads in one matrix product, and a softmax with an explicit gradient.
 
 Axes: B batch, H heads, L query length, M key length, K key width per head, V value width per head, D width of an input, O output width.
 """
@@ -11,28 +11,28 @@ from mha_cli.layers.numerics import dot_products, drop, masked_softmax
 
 
 def fused_attention(q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any, dropout: float, seed: Any, scaled: bool) -> Any:
-    """The mixed values of ``scaled_dot_product_attention``, (B, H, L, V); the gradient of the softmax is by its formula."""
+    """The mixed values of ``scaled_dot_product_attention``, (B, H, L, V)."""
     q_BHLK = q_BHLK * q_BHLK.shape[-1] ** -0.5 if scaled else q_BHLK
     weights_BHLM = ops.cast(softmax(dot_products(q_BHLK, k_BHMK), mask_BHLM), v_BHMV.dtype)
     return ops.matmul(drop(weights_BHLM, dropout, seed), v_BHMV)
 
 
 def softmax(scores_BHLM: Any, mask_BHLM: Any = None) -> Any:
-    """``masked_softmax``, P, with the gradient of its formula: dS = P ∘ (dP - rowsum(P ∘ dP)).
+    """``masked_softmax``, P, with its gradient as a formula: dS = P ∘ (dP - rowsum(P ∘ dP)).
 
-    It passes over the large array less often than the gradients of the single operations: a training step takes a tenth less time.
-    The weights are kept in the type of the scores, so that those of bfloat16 take half the memory.
+    It reads the large array less often than automatic differentiation: a training step takes a tenth less time. Weights are kept in the
+    type of the scores, so bfloat16 takes half the memory.
     """
     dtype = scores_BHLM.dtype
 
     @ops.custom_gradient
-    def with_formula(scores_BHLM: Any, *mask: Any) -> Any:  # the mask as an argument: JAX lets no traced array in by closure
+    def with_formula(scores_BHLM: Any, *mask: Any) -> Any:  # the mask is an argument, since JAX refuses traced arrays from a closure
         p_BHLM = ops.cast(masked_softmax(scores_BHLM, *mask), dtype)
 
         def gradient(*arguments: Any, upstream: Any = None) -> Any:
-            if upstream is None:  # TensorFlow and JAX hand over the gradient alone
+            if upstream is None:  # TensorFlow and JAX pass the gradient alone
                 p, d_p = p_BHLM, arguments[0]
-            else:  # PyTorch also the arguments; its p_BHLM has no graph, which second derivatives need
+            else:  # PyTorch passes the arguments as well; second derivatives need P computed from them
                 p, d_p = masked_softmax(*arguments), upstream
             p, d_p = ops.cast(p, "float32"), ops.cast(d_p, "float32")
             p_d_p = p * d_p

@@ -1,6 +1,6 @@
-"""Attention by a fused kernel of JAX (cuDNN's) or PyTorch: one pass over the keys on the GPU, in which no weights are written down.
+"""Attention by a fused GPU kernel of JAX (cuDNN's) or PyTorch, which reads the keys once and stores no weights.
 
-``auto`` takes it for 16-bit numbers on a GPU; docs/scale.md, "One GPU", has what it saves. TensorFlow has no such kernel.
+``auto`` takes it for 16-bit numbers on a GPU; docs/scale.md, "One GPU", says what it saves. TensorFlow has no such kernel.
 
 Axes: B batch, H heads, L query length, M key length, K width per head of queries, keys and values.
 """
@@ -10,20 +10,20 @@ from typing import Any, Literal
 import keras
 from keras import ops
 
-HEAD_WIDTHS = range(8, 129, 8)  # those that the kernels take, forward and backward, from Ampere GPUs on
+HEAD_WIDTHS = range(8, 129, 8)  # widths that the kernels support, forward and backward, from Ampere GPUs on
 
 
 def kernel_takes(q_BHLK: Any, k_BHMK: Any, v_BHMK: Any, mask_BHLM: Any, causal: bool) -> bool:
-    """Whether the backend has a kernel for a call without dropout, for numbers of this type where they are; see ``kernel_attention``."""
+    """Whether the backend has a kernel for these arguments on this device, without dropout; see ``kernel_attention``."""
     if keras.backend.standardize_dtype(q_BHLK.dtype) not in ("bfloat16", "float16"):
         return False
     if keras.backend.backend() == "torch":
-        there = bool(q_BHLK.is_cuda)
-    else:  # JAX takes gradients of even lengths only
-        there = keras.backend.backend() == "jax" and on_nvidia() and q_BHLK.shape[2] % 2 == k_BHMK.shape[2] % 2 == 0
+        on_gpu = bool(q_BHLK.is_cuda)
+    else:  # JAX computes gradients of even lengths only
+        on_gpu = keras.backend.backend() == "jax" and on_nvidia() and q_BHLK.shape[2] % 2 == k_BHMK.shape[2] % 2 == 0
     mask_fits = causal or mask_BHLM is None or tuple(mask_BHLM.shape[1:3]) == (1, 1)
     widths_fit = q_BHLK.shape[3] == v_BHMK.shape[3] and q_BHLK.shape[3] in HEAD_WIDTHS
-    return there and mask_fits and widths_fit and 0 not in (*q_BHLK.shape, *k_BHMK.shape)
+    return on_gpu and mask_fits and widths_fit and 0 not in (*q_BHLK.shape, *k_BHMK.shape)
 
 
 def on_nvidia() -> bool:
@@ -37,11 +37,11 @@ def kernel_attention(q_BHLK: Any, k_BHMK: Any, v_BHMK: Any, mask_BHLM: Any = Non
     """softmax(Q Kᵀ / √d_k) V; arguments as of ``scaled_dot_product_attention``.
 
     Args:
-        mask_BHLM: bool, True where a query may look at a key: the same for all heads and queries, (B, 1, 1, M), unless it is causal.
+        mask_BHLM: bool, True where a query may look at a key; (B, 1, 1, M) unless ``causal``.
         causal: whether the mask is ``look_ahead_mask`` alone.
 
     Returns:
-        Mixed values (B, H, L, K); zeros in an entry whose queries may look nowhere.
+        Mixed values (B, H, L, K); zeros for texts whose queries may look nowhere.
 
     Source: Dao et al. 2022, "FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness".
     """
@@ -51,12 +51,12 @@ def kernel_attention(q_BHLK: Any, k_BHMK: Any, v_BHMK: Any, mask_BHLM: Any = Non
         return attend(q_BHLK, k_BHMK, v_BHMK, None, causal, scale)
     mask_BM = ops.broadcast_to(mask_BHLM[:, 0, 0], (q_BHLK.shape[0], k_BHMK.shape[2]))
     anywhere_B1 = ops.any(mask_BM, axis=1, keepdims=True)
-    mask_BM = ops.logical_or(mask_BM, ops.logical_not(anywhere_B1))  # nowhere: all keys, times zero
+    mask_BM = ops.logical_or(mask_BM, ops.logical_not(anywhere_B1))  # if nowhere: all keys, times zero
     return attend(q_BHLK, k_BHMK, v_BHMK, mask_BM, False, scale) * ops.cast(anywhere_B1[..., None, None], v_BHMK.dtype)
 
 
 def torch_kernel(q_BHLK: Any, k_BHMK: Any, v_BHMK: Any, mask_BM: Any, causal: bool, scale: float) -> Any:
-    """The fastest that PyTorch has for these arguments."""
+    """PyTorch's fastest kernel for these arguments."""
     import torch
 
     mask_B11M = None if mask_BM is None else mask_BM[:, None, None]
@@ -64,9 +64,9 @@ def torch_kernel(q_BHLK: Any, k_BHMK: Any, v_BHMK: Any, mask_BM: Any, causal: bo
 
 
 def jax_kernel(q_BHLK: Any, k_BHMK: Any, v_BHMK: Any, mask_BM: Any, causal: bool, scale: float) -> Any:
-    """JAX's: cuDNN's on a GPU.
+    """JAX's kernel, which on a GPU is cuDNN's.
 
-    The kernel takes a mask as a number of first keys. Attention does not depend on the order of the keys, so those allowed come first.
+    It takes a mask as a number of first keys. Attention does not depend on the order of the keys, so the allowed keys are moved first.
     """
     import jax
 
@@ -84,7 +84,7 @@ def jax_kernel(q_BHLK: Any, k_BHMK: Any, v_BHMK: Any, mask_BM: Any, causal: bool
 
 
 def in_order(x_BMHK: Any, order_BM: Any) -> Any:
-    """The keys or values in another order; the gradient is put back by a gather too, for a sum would take longer than the kernel."""
+    """The keys or values in another order; the gradient is reordered by a gather, since a scatter takes longer than the kernel."""
 
     @ops.custom_gradient
     def moved(x_BMHK: Any) -> Any:
