@@ -9,7 +9,6 @@ from typer import Argument, Exit, Option
 from mha_cli.cli import options
 from mha_cli.cli.console import print_json, print_line
 from mha_cli.cli.inputs import load_checkpoint
-from mha_cli.cli.output import ended_in_order
 from mha_cli.cli.progress import now_and_then, status
 from mha_cli.errors import EXIT_FAILURE, plural
 from mha_cli.records.reader import shown_warnings
@@ -67,7 +66,7 @@ def batch(
         dialect=reading.dialect,
         part_format=output_format,
     )
-    with ended_in_order(), status("looking for files") as callbacks, closing(made) as summaries:
+    with status("looking for files") as callbacks, closing(made) as summaries:
         failed, count = set[str](), now_and_then(callbacks.note)
         for summary in summaries:
             for name in summary.failed.keys() - failed:

@@ -58,7 +58,7 @@ def opened_output(path: Path | None) -> Iterator[IO[bytes]]:
         if path is None:
             yield Stream(sys.stdout.fileno(), "w", closefd=False)
         else:
-            with ended_in_order(), atomic_write(path) as file:
+            with atomic_write(path) as file:
                 if path.suffix.lower() != ".gz":
                     yield file
                     return
@@ -104,16 +104,3 @@ def save_picture(figure: Figure, path: Path) -> set[str]:
     except ValueError as error:
         raise MhaError(f"{shown_path(path)}: cannot be drawn: {error}", exit_code=EXIT_FAILURE) from None
     return {chr(int(found[1])) for warning in caught if (found := _NO_GLYPH.match(str(warning.message)))}
-
-
-@contextmanager
-def ended_in_order() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP into SystemExit with the usual status, so that cleanup runs."""
-    numbers = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
-    for number in numbers:
-        signal.signal(number, lambda number, _frame: sys.exit(128 + number))
-    try:
-        yield
-    finally:
-        for number in numbers:
-            signal.signal(number, signal.SIG_DFL)

@@ -1,8 +1,9 @@
-"""Ctrl-C and a polite kill during a training: the first asks it to stop after the step, the second ends it at once."""
+"""Signals end a command in order. During a training, the first one asks it to stop after the step, the second ends it at once."""
 
 import dataclasses
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Thread
@@ -12,6 +13,19 @@ from mha_cli.errors import MhaError
 from mha_cli.system.callbacks import Callbacks, StepProgress
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def end_in_order() -> None:
+    """Let Ctrl-C raise KeyboardInterrupt, and SIGTERM and SIGHUP SystemExit, so that cleanup runs. Ignored signals stay ignored."""
+    for number in (*SIGNALS, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _end)
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    sys.exit(128 + number)
 
 
 class StopRequest:
@@ -50,30 +64,27 @@ def stop_request(result: Callable[[], str | None]) -> Iterator[StopRequest]:
     ``result`` says after a stop what is kept and how to go on; None if nothing is kept.
     """
     request = StopRequest()
-    before = {number: signal.getsignal(number) for number in SIGNALS}
     ours, theirs = os.pipe()
     os.set_blocking(theirs, False)
 
     def listen() -> None:  # in a thread: Python handles a signal only when TensorFlow comes back, which may take seconds
-        heard = False
         while number := os.read(ours, 1):
-            if not heard and number[0] in SIGNALS:
-                heard = True
+            if number[0] in SIGNALS:
                 request.log("stopping after this step; Ctrl-C again ends at once" if request.patient else "stopping")
+                return
 
     listener = Thread(target=listen, daemon=True)
     listener.start()
     earlier = signal.set_wakeup_fd(theirs, warn_on_full_buffer=False)
+    obeyed = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    handlers = [signal.signal(number, request.receive) for number in obeyed]
     try:
-        for number, handler in before.items():
-            if handler is not signal.SIG_IGN:
-                signal.signal(number, request.receive)
         yield request
     except KeyboardInterrupt:
         kept = result() or " before there was anything to keep; start again"
         raise MhaError(f"interrupted{kept}", exit_code=request.exit_code) from None
     finally:
-        for number, handler in before.items():
+        for number, handler in zip(obeyed, handlers, strict=True):
             signal.signal(number, handler)
         signal.set_wakeup_fd(earlier)
         os.close(theirs)
