@@ -2,16 +2,15 @@
 
 import errno
 import os
-import signal
 import sys
 from typing import Annotated
 
 from typer import Abort, Context, Exit, Option, Typer
 
 from mha_cli.cli.command import Group
-from mha_cli.cli.completion import join_words
 from mha_cli.cli.missing import missing_package
-from mha_cli.cli.terminal import forget_odd_sizes, prepare_streams
+from mha_cli.cli.stopping import end_in_order
+from mha_cli.cli.terminal import prepare_streams
 from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError, printable, reason_of, shown_path
 from mha_cli.system import tensorflow_setup
 from mha_cli.system.memory import out_of_memory
@@ -45,11 +44,8 @@ def main() -> None:
     """Run the command line; every error is one line on stderr, unless MHA_DEBUG=1 asks for the traceback."""
     tensorflow_setup.in_command = True
     prepare_streams()
-    forget_odd_sizes()
     try:
-        join_words()
-        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as `__main__` has left it
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        end_in_order()
         code = app(prog_name="mha", standalone_mode=False)
         sys.stdout.flush()  # here, where a full disk or a reader that left can still be answered
     except MhaError as error:

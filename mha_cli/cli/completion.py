@@ -5,32 +5,10 @@ import json
 import os
 import shlex
 from collections.abc import Iterator
-from itertools import pairwise
 from types import NoneType
 from typing import Literal, get_args, get_origin
 
 PLAIN = (str, int, float, NoneType)
-BROKEN_OFF = "_MHA_BROKEN_OFF"  # environment variable for what bash has broken off the current word: all up to a = sign
-
-
-def join_words() -> None:
-    """Undo that bash breaks words at = signs when it asks what to complete; the current word is then what follows the last one."""
-    environment = os.environ
-    if environment.get("_MHA_COMPLETE") != "complete_bash":
-        return
-    number = int(environment["COMP_CWORD"])
-    given, words = environment["COMP_WORDS"].split("\n")[: number + 1], [""]
-    for before, word in pairwise(["", *given]):
-        if word == "=" and before != "=":
-            words[-1:] = [words[-1], ""] if words[-1].startswith("-") else [f"{words[-1]}="]
-        elif before == "=":
-            words[-1] += word
-        else:
-            words.append(word)
-    if "=" in given[-2:]:
-        before, equals, words[-1] = words[-1].rpartition("=")
-        environment[BROKEN_OFF] = before + equals
-    environment["COMP_WORDS"], environment["COMP_CWORD"] = "\n".join(words[1:]), str(number - len(given) + len(words) - 1)
 
 
 def recipes_like(incomplete: str) -> list[str]:
@@ -47,16 +25,10 @@ def checkpoints_like(incomplete: str) -> list[str]:
 
 
 def settings_like(incomplete: str) -> list[str]:
-    """Settings, ``section.setting=``; of a single one its values, or the default where there are too many to name."""
-    before = os.environ.get(BROKEN_OFF, "")
-    start = before + incomplete
-    found = [(name, values) for name, values in _settings() if name.startswith(start) or start.startswith(name)]
-    answers = [name for name, _ in found]
-    if len(found) == 1:
-        ((name, values),) = found
-        # The name alone as well, unless there are several values: a shell adds a space after a single answer.
-        answers = [name + value for value in values] + [name] * (len(values) < 2 and start != name)
-    return [answer.removeprefix(before) for answer in answers if answer.startswith(start)]
+    """Settings, ``section.setting=``; a single one also with its values, or with its default where there are too many to name."""
+    found = [(name, values) for name, values in _settings() if name.startswith(incomplete) or incomplete.startswith(name)]
+    # The name stays among the answers: a shell adds a space after a single one.
+    return [name + value for name, values in found for value in ["", *(values if len(found) == 1 else [])]]
 
 
 def _settings() -> Iterator[tuple[str, list[str]]]:

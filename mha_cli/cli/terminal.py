@@ -1,9 +1,7 @@
-"""The terminal of a command: streams that are closed or take few characters, and sizes that no terminal has."""
+"""The terminal of a command: streams that are closed or take few characters, and a line that counts."""
 
-import codecs
 import io
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -11,26 +9,15 @@ from contextlib import contextmanager
 
 from mha_cli.errors import plural
 
-STAND_INS = str.maketrans({"░": ".", "▒": "+", "▓": "#", "█": "@", "–": "-", "×": "x", "±": "+-", "…": "..."})
-"""Characters for our own ones that the encoding lacks; others are escaped."""
-
 
 def prepare_streams() -> None:
-    """Make stdout and stderr take any text, whatever their encoding; what goes to a closed one is lost, as in /dev/null."""
-    codecs.register_error("mha.stand_in", _stand_in)
+    """Make stdout and stderr escape characters that their encoding lacks; output to a closed one is lost, as in /dev/null."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # printing would fail, or go to the other stream
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (it stays open to the end)
         elif isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="mha.stand_in")
-
-
-def forget_odd_sizes() -> None:
-    """Leave out sizes of the terminal in the environment that Rich and Typer would take at their word, and fail or fill the memory."""
-    for name in ("COLUMNS", "LINES", "TERMINAL_WIDTH"):
-        if not re.fullmatch("[1-9][0-9]{0,3}", os.environ.get(name, "80")):
-            del os.environ[name]
+            stream.reconfigure(errors="backslashreplace")
 
 
 @contextmanager
@@ -56,9 +43,3 @@ def counter(shown: bool) -> Iterator[Callable[[int], None]]:
     finally:
         if drawn:
             draw("\n")
-
-
-def _stand_in(error: UnicodeError) -> tuple[str, int]:
-    assert isinstance(error, UnicodeEncodeError)
-    text = error.object[error.start : error.end].translate(STAND_INS)
-    return text.encode("ascii", "backslashreplace").decode("ascii"), error.end

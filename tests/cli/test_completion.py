@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from mha_cli.cli.completion import BROKEN_OFF
 from mha_cli.config.loading import config_from_dict, config_to_dict
 from mha_cli.config.recipes import recipe_names
 from mha_cli.config.settings import Config
@@ -35,7 +34,7 @@ def bash(folder: Path) -> Complete:
 
     def complete(line: str) -> list[str]:
         words = [part for word in line.split(" ") for part in (re.split(r"(=)", word) if word else [""]) if part or not word]
-        env = {"_MHA_COMPLETE": "complete_bash", "COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1), BROKEN_OFF: ""}
+        env = {"_MHA_COMPLETE": "complete_bash", "COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1)}
         result = run_here(cwd=folder, env=env).silent()
         return result.stdout.split()
 
@@ -49,25 +48,18 @@ def bash(folder: Path) -> Complete:
         ("mha train --conf", ["--config"]),
         ("mha train --config imdb-f", ["imdb-fast"]),
         ("mha train --config mi", ["mine.yaml"]),
-        ("mha train --config=imdb-f", ["imdb-fast"]),
         ("mha train --config 'my", []),  # the shell's own business, and that it quotes
         ("mha export small.keras --format o", ["onnx"]),
         ("mha evaluate ", ["runs/imdb", "runs/mine", "small.keras"]),
         ("mha evaluate runs/i", ["runs/imdb"]),
         ("mha evaluate runs/imdb/", ["runs/imdb/checkpoint.keras"]),
         ("mha compare runs/imdb ru", ["runs/imdb", "runs/mine"]),
-        ("mha train --set see", ["seed=0", "seed="]),
-        ("mha train --set model.positi", ["model.positions=learned", "model.positions=sinusoidal", "model.positions=none"]),
-        ("mha train --set=model.positions=si", ["sinusoidal"]),
-        ("mha train --set model.num_heads=", ["4"]),
-        ("mha train --set model.num_heads=8", []),
-        ("mha train --set data.source=", ["sample", "tfds", "files"]),  # not what Python programs give, which no command can read
-        ("mha train --set text.lowercase=", ["true", "false"]),
-        ("mha tune -s model.key_dim=", ["null"]),
+        ("mha train --set see", ["seed=", "seed=0"]),
+        ("mha train --set model.positi", [f"model.positions={value}" for value in ("", "learned", "sinusoidal", "none")]),
+        ("mha train --set data.source", [f"data.source={value}" for value in ("", "sample", "tfds", "files")]),  # no Python program gives
+        ("mha train --set text.lowercase", [f"text.lowercase={value}" for value in ("", "true", "false")]),
+        ("mha tune -s model.key_dim", ["model.key_dim=", "model.key_dim=null"]),
         ("mha train --config imdb --set model.positions=none --config book-", ["book-no-positions"]),
-        ("mha train --set model.positions=sinusoidal=", []),
-        ("mha train --nonsense --set model.positions=si", ["sinusoidal"]),
-        ("mha train --config '' --set model.positions=si", ["sinusoidal"]),
         ("mha --version trai", ["train"]),
     ],
 )
@@ -88,9 +80,9 @@ def test_every_setting_and_values_that_the_config_takes(bash: Complete) -> None:
             assert set(names) <= set(offered)
     assert len(offered) == len(set(offered))
     whole = config_to_dict(Config())
-    for name in ("model.activation=", "training.schedule=", "training.precision=", "text.truncation="):
-        section, _, setting = name.removesuffix("=").partition(".")
-        for value in bash(f"mha train --set {name}"):
+    for name in ("model.activation", "training.schedule", "training.precision", "text.truncation"):
+        section, _, setting = name.partition(".")
+        for value in [answer.removeprefix(f"{name}=") for answer in bash(f"mha train --set {name}")[1:]]:
             assert getattr(getattr(config_from_dict({**whole, section: {setting: value}}, "test"), section), setting) == value
 
 
@@ -128,6 +120,11 @@ def test_it_installs_itself_in_bash_and_works_there(folder: Path) -> None:
 
     assert in_bash("mha --install-completion; true")[-1] == "Completion will take effect once you restart the terminal"
     ask = 'ask() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _mha_completion mha; echo "${COMPREPLY[*]}"; }'
-    asked = ["ask mha train --set model.positions = si", "ask mha evaluate models/", "ask mha train --config imdb-f"]
+    asked = ["ask mha train --set model.posi", "ask mha evaluate models/", "ask mha train --config imdb-f"]
     answers = in_bash("source ~/.bashrc", "complete -p mha", ask, *asked)
-    assert answers == ["complete -o default -F _mha_completion mha", "sinusoidal", "", "imdb-fast"]
+    assert answers == [
+        "complete -o default -F _mha_completion mha",
+        " ".join(f"model.positions={value}" for value in ("", "learned", "sinusoidal", "none")),
+        "",
+        "imdb-fast",
+    ]
