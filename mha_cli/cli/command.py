@@ -48,10 +48,6 @@ class _HelpPage:
                 setattr(parameter, "display_type_rich", lambda ctx: "")  # noqa: B010 (it is a method)
             elif getattr(parameter, "is_flag", False):
                 parameter.metavar = ""
-            default = getattr(parameter, "show_default", None)
-            if isinstance(default, str):
-                parameter.help = f"{parameter.help} [dim]\\[default: {default}][/dim]"  # Typer would put brackets round it
-                parameter.show_default = False
         return parameters
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -74,20 +70,16 @@ class Command(_HelpPage, TyperCommand):
         if ctx.resilient_parsing:  # a shell completes the line, which need not be in order yet
             return super().parse_args(ctx, args)
         try:
-            values, extra, given = self.make_parser(ctx).parse_args(list(args))
+            values, extra, _ = self.make_parser(ctx).parse_args(list(args))
         except Exception as error:
-            if getattr(error, "ctx", ctx) is None:  # not every usage error has its context
-                error.ctx = ctx  # type: ignore[attr-defined]
+            error.ctx = ctx  # type: ignore[attr-defined]  # which not every usage error has
             raise
-        for parameter in self.get_params(ctx):
+        for parameter in self.params:
             value = values.get(parameter.name)
-            takes_one = parameter.param_type_name == "option" and not (parameter.multiple or parameter.is_flag)
-            if takes_one and given.count(parameter) > 1:
-                raise MhaError(f"{parameter.opts[0]} is given {given.count(parameter)} times", "give it once")
             if parameter.name not in MAY_BE_EMPTY and (value == "" or (isinstance(value, list) and "" in value)):
                 name = parameter.opts[0] if parameter.param_type_name == "option" else f"argument '{parameter.name}'"
                 raise MhaError(f"{name} is empty", f"see `{ctx.command_path} --help`")
-        if extra and "config" not in values and any(parameter.name == "config" for parameter in self.params):
+        if extra and any(parameter.name == "config" for parameter in self.params):
             from mha_cli.cli.inputs import refuse_texts_as_config
 
             refuse_texts_as_config(extra[0])
@@ -135,5 +127,5 @@ def _with_single_options(command: Callable[..., None]) -> Callable[..., None]:
             values[name] = group(**{field: values.pop(field) for field in group.__dataclass_fields__})
         command(**values)
 
-    call.__signature__ = Signature([one.replace(kind=Parameter.KEYWORD_ONLY) for one in parameters])  # type: ignore[attr-defined]
+    call.__signature__ = Signature([parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in parameters])  # type: ignore[attr-defined]
     return call

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE
@@ -13,7 +13,7 @@ from mha_cli.errors import listed, plural, printable
 
 if TYPE_CHECKING:
     from mha_cli.analysis.comparison import Comparison
-    from mha_cli.analysis.evaluation import Evaluation, LabelEvaluation, Range
+    from mha_cli.analysis.evaluation import ClassScore, Evaluation, LabelEvaluation, Range
     from mha_cli.analysis.shuffle import ShuffleResult
     from mha_cli.describe.profile import TextFigures
     from mha_cli.export.formats import Export
@@ -94,7 +94,7 @@ def evaluation(result: Evaluation) -> None:
         "speed": f"{result.num_texts / result.seconds:,.0f} texts/s",
     }
     print_figures(f"{result.data}, split {result.split}", figures.items())
-    _print_classes(result)
+    _print_scores("class", "Classes", result.classes, TABLE_CLASSES)
     _print_thresholds(result)
     _print_confusions(result)
     _print_ranges("Answers with a probability of", result.by_probability, ".0%")
@@ -120,18 +120,10 @@ def label_evaluation(result: LabelEvaluation) -> None:
         "speed": f"{result.num_texts / result.seconds:,.0f} texts/s",
     }
     print_figures(f"{result.data}, split {result.split}", figures.items())
-    scores, title = [score for score in result.labels if score.f1 is not None], "Labels"
-    if missed := sum(score.reached is False for score in scores):
-        print_line(f"{missed:,} of {plural(len(scores), 'label')} miss the target at every threshold: theirs is 1 or 0")
-    if len(scores) > 2 * TABLE_CLASSES:
-        scores = sorted(scores, key=lambda score: (score.f1 or 0.0, -score.num_texts))[:TABLE_CLASSES]
-        title = f"The {len(scores)} labels of lowest F1, of {len(result.labels):,} (--json has all)"
-    rows = []
-    for score in scores:
-        shares = (score.precision, score.recall, score.f1, score.average_precision)
-        figures_of_label = ["–" if share is None else f"{share:.4f}" for share in shares]
-        rows.append((printable(score.name), f"{score.threshold:.4f}", *figures_of_label, f"{score.num_texts:,}"))
-    print_table(["label"], ["threshold", "precision", "recall", "F1", "average\nprecision", "texts"], rows, title)
+    scored = [score for score in result.labels if score.f1 is not None]
+    if missed := sum(score.reached is False for score in scored):
+        print_line(f"{missed:,} of {plural(len(scored), 'label')} miss the target at every threshold: theirs is 1 or 0")
+    _print_scores("label", "Labels", result.labels, 2 * TABLE_CLASSES)
 
 
 def shuffle(results: list[ShuffleResult]) -> None:
@@ -159,19 +151,19 @@ def comparison(result: Comparison) -> None:
     title = f"{result.data}, split {result.split}, {plural(result.num_texts, 'text')}"
     print_table(["model"], ["accuracy", "95 % interval", "macro F1", "loss"], rows, title)
     first, number = result.models[0].name, len(result.differences)
-    for one in result.differences:
-        low, high = (f"{100 * end:+.2f}" for end in one.accuracy_interval)
-        f1_low, f1_high = (f"{end:+.4f}" for end in one.macro_f1_interval)
-        p_value = f"p = {one.p_value:.4f}" if one.p_value >= 0.0001 else "p < 0.0001"
+    for other in result.differences:
+        low, high = (f"{100 * end:+.2f}" for end in other.accuracy_interval)
+        f1_low, f1_high = (f"{end:+.4f}" for end in other.macro_f1_interval)
+        p_value = f"p = {other.p_value:.4f}" if other.p_value >= 0.0001 else "p < 0.0001"
         figures = {
-            "accuracy": f"{100 * one.accuracy:+.2f} points (95 % interval {low} to {high})",
-            "macro F1": f"{one.macro_f1:+.4f} (95 % interval {f1_low} to {f1_high})",
-            "right alone": f"on {plural(one.only_this_right, 'text')}; {first} on {one.only_first_right:,}",
-            "same answer": f"to {one.same_answers:.2%} of the texts",
+            "accuracy": f"{100 * other.accuracy:+.2f} points (95 % interval {low} to {high})",
+            "macro F1": f"{other.macro_f1:+.4f} (95 % interval {f1_low} to {f1_high})",
+            "right alone": f"on {plural(other.only_this_right, 'text')}; {first} on {other.only_first_right:,}",
+            "same answer": f"to {other.same_answers:.2%} of the texts",
             "McNemar's test": p_value + (f", corrected for {number} comparisons" if number > 1 else ""),
-            "verdict": one.verdict,
+            "verdict": other.verdict,
         }
-        print_figures(f"{one.name} against {first}", figures.items())
+        print_figures(f"{other.name} against {first}", figures.items())
 
 
 def export(result: Export) -> None:
@@ -194,17 +186,20 @@ def export(result: Export) -> None:
     print_figures(f"Export to {result.format}", figures.items())
 
 
-def _print_classes(result: Evaluation) -> None:
-    scores, title = [score for score in result.classes if score.f1 is not None], "Classes"
-    if len(scores) > TABLE_CLASSES:
-        there = [score for score in scores if score.num_texts]
-        scores = sorted(there, key=lambda score: (score.f1 or 0.0, -score.num_texts))[:TABLE_CLASSES]
-        title = f"The {len(scores)} classes of lowest F1, of {len(result.classes):,} (--json has all)"
+def _print_scores(noun: str, title: str, every: Sequence[ClassScore], most: int) -> None:
+    """Print the scores of all classes or labels; of more than ``most``, those of the lowest F1."""
+    scores = [score for score in every if score.f1 is not None]
+    if len(scores) > most:
+        with_texts = [score for score in scores if score.num_texts]
+        scores = sorted(with_texts, key=lambda score: (score.f1 or 0.0, -score.num_texts))[:TABLE_CLASSES]
+        title = f"The {plural(len(scores), noun)} of lowest F1, of {len(every):,} (--json has all)"
+    names = {"threshold": "threshold", "precision": "precision", "recall": "recall", "f1": "F1", "average_precision": "average\nprecision"}
+    headings = {name: heading for name, heading in names.items() if hasattr(every[0], name)}
     rows = []
     for score in scores:
-        shares = ("–" if share is None else f"{share:.4f}" for share in (score.precision, score.recall, score.f1))
-        rows.append((printable(score.name), *shares, f"{score.num_texts:,}"))
-    print_table(["class"], ["precision", "recall", "F1", "texts"], rows, title)
+        shares = [getattr(score, name) for name in headings]
+        rows.append((printable(score.name), *("–" if share is None else f"{share:.4f}" for share in shares), f"{score.num_texts:,}"))
+    print_table([noun], [*headings.values(), "texts"], rows, title)
 
 
 def _print_thresholds(result: Evaluation) -> None:
@@ -244,18 +239,20 @@ def _print_confusions(result: Evaluation) -> None:
             if console.measure(matrix, options=unbounded).maximum <= console.width:
                 console.print(matrix)
                 return
-    if not result.confusions:
-        return
-    pairs = [(f"{printable(one.true)} → {printable(one.predicted)}", f"{one.num_texts:,}", f"{one.share:.1%}") for one in result.confusions]
-    print_table(["true class → answer"], ["texts", "of true\nclass"], pairs, "Most frequent confusions")
+    if result.confusions:
+        rows = [
+            (f"{printable(pair.true)} → {printable(pair.predicted)}", f"{pair.num_texts:,}", f"{pair.share:.1%}")
+            for pair in result.confusions
+        ]
+        print_table(["true class → answer"], ["texts", "of true\nclass"], rows, "Most frequent confusions")
 
 
 def _print_ranges(title: str, ranges: list[Range], style: str) -> None:
     rows = []
-    for one in ranges:
-        above = f"{one.above:{style}} to " if one.above else "up to "
-        right = "–" if one.accuracy is None else f"{one.accuracy:.2%}"
-        rows.append((f"{above}{one.up_to:{style}}", f"{one.num_texts:,}", right))
+    for span in ranges:
+        above = f"{span.above:{style}} to " if span.above else "up to "
+        right = "–" if span.accuracy is None else f"{span.accuracy:.2%}"
+        rows.append((f"{above}{span.up_to:{style}}", f"{span.num_texts:,}", right))
     print_table([title], ["texts", "right"], rows)
 
 
