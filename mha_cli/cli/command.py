@@ -70,12 +70,15 @@ class Command(_HelpPage, TyperCommand):
         if ctx.resilient_parsing:  # a shell completes the line, which need not be in order yet
             return super().parse_args(ctx, args)
         try:
-            values, extra, _ = self.make_parser(ctx).parse_args(list(args))
+            values, extra, given = self.make_parser(ctx).parse_args(list(args))
         except Exception as error:
             error.ctx = ctx  # type: ignore[attr-defined]  # which not every usage error has
             raise
         for parameter in self.params:
             value = values.get(parameter.name)
+            takes_one = parameter.param_type_name == "option" and not (parameter.multiple or parameter.is_flag)
+            if takes_one and given.count(parameter) > 1:
+                raise MhaError(f"{parameter.opts[0]} is given {given.count(parameter)} times", "give it once")
             if parameter.name not in MAY_BE_EMPTY and (value == "" or (isinstance(value, list) and "" in value)):
                 name = parameter.opts[0] if parameter.param_type_name == "option" else f"argument '{parameter.name}'"
                 raise MhaError(f"{name} is empty", f"see `{ctx.command_path} --help`")
