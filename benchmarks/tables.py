@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from harness import QUIET, Record
-from paired import Runs, compared_sets, mean_of, unpacked
+from paired import Runs, compared_sets, mean_of
 
 from mha_cli.analysis.intervals import bootstrap, interval
 
@@ -175,31 +175,6 @@ def growth(record: Record) -> Table:
     headings = ("texts", "seconds", "× the first", "MB", "× the first")
     title = f"Time and peak memory of `mha train` on a CSV file, {record['settings']['model']}"
     return Table(title, headings, rows, *circumstances([record]))
-
-
-def tuning(records: Sequence[Record]) -> Table:
-    """One row per search: its trials, and the accuracy of the recipe as it is and of what was found, on texts that neither has seen."""
-    rows = []
-    for number, record in enumerate(records):
-        settings, search, scored = record["settings"], record["figures"]["search"], record["figures"]["scored"]
-        recipe, tuned = (
-            np.mean([unpacked(run["right"], run["test_texts"]) for run in scored[name]], axis=0) for name in ("recipe", "tuned")
-        )
-        accuracies = (_mean_and_spread([100 * run["accuracy"] for run in scored[name]]) for name in ("recipe", "tuned"))
-        ahead = np.asarray(tuned - recipe)
-        rows.append(
-            (
-                f"{settings['set']}, {settings['minutes']:g} minutes, seed {settings['search_seed']}",
-                f"{len(search['trials'])}, {sum(trial['stopped'] for trial in search['trials'])}",
-                *(f"{100 * search[name]['accuracy']:.2f} %" for name in ("recipe", "best")),
-                *accuracies,
-                _difference(ahead.mean(), bootstrap(ahead, number)),
-            )
-        )
-    held_out = "accuracy on texts that neither has seen, mean ± standard deviation over seeds; * more than chance"
-    parts = [f"{which}, {part}" for part in ("validation", "held out") for which in ("recipe", "found")]
-    headings = ("search", "trials, stopped", *parts, "ahead by (95 %)")
-    return Table(f"What mha tune finds: {held_out}", headings, rows, *circumstances(records))
 
 
 def stream_memory(record: Record) -> Table:

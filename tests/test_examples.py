@@ -76,7 +76,6 @@ NOT_RUN = {
     "mha heads runs/questions": "needs a real encoder; tests/pretrained/test_real_heads.py",
     "mha explain -i FILE": "has a placeholder",
     "mha init FILE": "has a placeholder",
-    "mha tune": "takes its minutes; tests/cli/test_tune.py runs short ones",
     "mha --install-completion": "writes into the files of the user's shell; tests/cli/test_completion.py installs it for a home of its own",
     "mha train --config configs/sample.yaml --set model.num_heads=5": "shown with its error, which docs/generate.py writes",
     "mha train --config sample --output runs/sample": "the training of the README's first command, which .ci/run runs",

@@ -137,7 +137,6 @@ OWN = "--config sample --set data.source=files --set data.train=unknown.csv"
         "train --config sample --set model.num_heads=7",
         "train --config sample --output used --resume",
         f"train {OWN}",
-        "tune --config sample --search model.num_heads=7",
         f"shuffle-test {OWN}",
         "shuffle-test --config sample --output used",
         "shuffle-test a.keras --data unknown.csv",

@@ -17,7 +17,6 @@ COMMANDS = {
     "init": "Describe labelled texts, and write a config to train on them.",
     "data": "Look at texts: counts, lengths, repeats, unknown words; or find labels that may be wrong, or texts to label next.",
     "train": "Train a classifier from a YAML config; the best epoch on validation is kept.",
-    "tune": "Search for better settings by short trainings on part of the texts, then train with the best.",
     "evaluate": "Score a checkpoint on labelled texts, and find thresholds below which it withholds answers.",
     "report": "Write a page on a run: figures, curves, confusions, mistakes and what decided them, word order, heads, settings.",
     "compare": "Compare models on the same labelled texts: which is better, by how much, and whether that may be chance.",

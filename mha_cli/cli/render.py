@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from mha_cli.export.formats import Export
     from mha_cli.sources.layout import Layout
     from mha_cli.training.run_files import TrainingSummary
-    from mha_cli.tuning.search import TuningSummary
 
 
 LISTED_CLASSES = 8
@@ -47,33 +45,6 @@ def training(summary: TrainingSummary, following: str) -> None:
     }
     print_figures("Training", figures.items())
     print_line(f"next: {following}")
-
-
-def tuning(summary: TuningSummary, following: str) -> None:
-    """The best settings, their gain on the texts that chose them, and the next command."""
-    best, recipe = summary.best, summary.recipe
-    rows = []
-    for name in sorted(best.settings, key=lambda name: -summary.importance.get(name, 0.0)):
-        values = [f"{one:.3g}" if isinstance(one, float) else json.dumps(one) for one in (recipe.settings[name], best.settings[name])]
-        rows.append([name, *values, f"{summary.importance[name]:.0%}" if name in summary.importance else ""])
-    print_table(["setting"], ["recipe", "best", "matters"], rows, "Settings")
-    stopped = sum(trial.stopped for trial in summary.trials)
-    gain = (best.accuracy or 0.0) - (recipe.accuracy or 0.0)
-    luck = f"; perhaps luck in part: the same texts chose the best of {len(summary.trials)}" * (gain > 0)
-    gained = "none: no trial was better than the recipe as it is" if best == recipe else f"{100 * gain:+.2f} points{luck}"
-    figures = {
-        "trials": f"{len(summary.trials)}, {stopped} of them stopped early, in {summary.seconds / 60:.1f} minutes",
-        "recipe as it is": f"validation loss {recipe.loss:.4f}, accuracy {recipe.accuracy:.2%}",
-        f"best, trial {best.number}": f"validation loss {best.loss:.4f}, accuracy {best.accuracy:.2%}",
-        "standard error": f"{summary.standard_error:.2%} of an accuracy on {plural(summary.num_validation, 'text')}",
-        "accuracy gained": gained,
-        "settings": str(summary.config),
-    }
-    print_figures("Search", figures.items())
-    if summary.training:
-        training(summary.training, following)
-    else:
-        print_line(f"nothing new to train; next: {following}")
 
 
 def evaluation(result: Evaluation) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from mha_cli.analysis.inside.head_scores import HeadReport
     from mha_cli.analysis.shuffle import ShuffleResult
     from mha_cli.system.callbacks import EpochRecord
-    from mha_cli.tuning.search import TuningSummary
 
 MAX_COLUMNS = 4
 FEW = 10  # texts of a bin, below which its accuracy says little
@@ -131,25 +129,6 @@ def heads_figure(report: HeadReport, title: str = "") -> Figure:
         figure.suptitle(data_line(report), fontsize=10)
     figure.supxlabel("head", fontsize=9)
     figure.supylabel("block", fontsize=9)
-    return figure
-
-
-def search_figure(summary: TuningSummary) -> Figure:
-    """Every trial's validation loss with the best so far, and how much each setting matters."""
-    settings = list(reversed(summary.importance.items()))  # empty for few trials
-    figure, (history, *others) = new_figure(9.0 if settings else 5.0, 4.0, 1, 2 if settings else 1)
-    trained = [(trial.number, trial.loss, trial.stopped) for trial in summary.trials if trial.loss is not None]
-    for stopped, marker, label in ((False, "o", "trained to the end"), (True, "x", "stopped early")):
-        dots = [(number, loss) for number, loss, early in trained if early == stopped]
-        history.scatter(*zip(*dots, strict=True) if dots else ((), ()), marker=marker, label=label)
-    whole = [(number, loss) for number, loss, stopped in trained if not stopped]
-    history.step([number for number, _ in whole], list(accumulate((loss for _, loss in whole), min)), where="post", label="best so far")
-    history.set(xlabel="trial (the first is the recipe as it is)", ylabel="validation loss, nats")
-    history.xaxis.get_major_locator().set_params(integer=True)
-    history.legend(frameon=False, fontsize=8)
-    for importance in others:
-        importance.barh([name for name, _ in settings], [100 * share for _, share in settings])
-        importance.set_xlabel("share of the differences between trials, %")
     return figure
 
 

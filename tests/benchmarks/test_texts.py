@@ -124,19 +124,6 @@ def test_a_row_has_the_mean_of_the_draws_of_every_column() -> None:
     assert table.rows == [("peer", "1", "50.00 ± 35.36 %", "50.00 %", "50.00 %"), ("mha text", "1", "90.00 %", "–", "–")]
 
 
-def test_a_row_of_a_search_compares_on_texts_that_it_has_not_seen() -> None:
-    scored = {
-        "recipe": [made("a", "", seed, right, 1.0)["figures"] for seed, right in enumerate(([1] * 60 + [0] * 40, [1] * 62 + [0] * 38))],
-        "tuned": [made("a", "", seed, [1] * 80 + [0] * 20, 1.0)["figures"] for seed in range(2)],
-    }
-    trials = [{"stopped": stopped} for stopped in (False, True, False)]
-    search = {"trials": trials, "recipe": {"accuracy": 0.7}, "best": {"accuracy": 0.75}}
-    of_set = made("a", "", 0, [1], 1.0) | {"settings": {"set": "a", "minutes": 10.0, "search_seed": 3}}
-    (row,) = tables.tuning([of_set | {"figures": {"search": search, "scored": scored}}]).rows
-    assert row[:6] == ("a, 10 minutes, seed 3", "3, 1", "70.00 %", "75.00 %", "61.00 ± 1.41 %", "80.00 ± 0.00 %")
-    assert row[6].startswith("+19.00 (+1") and row[6].endswith(") *")
-
-
 def test_a_picture_has_the_best_peer_of_each_family(records: list[harness.Record], tmp_path: Path) -> None:
     results = paired.compared_sets(records, "mha text")
     assert [results[0].best_peer(family) for family in plots.FAMILIES] == ["LinearSVC, words", "", "fastText, 5 epochs"]

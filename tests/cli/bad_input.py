@@ -90,6 +90,8 @@ SECTIONS: dict[str, list[Case]] = {
         Case("train --from x", "--from x: no run with config.yaml and checkpoint.keras; give a folder that mha train has written"),
         Case(f"train --from {LONG}", "aaa…; check the path", given="`mha train --from` with a name that is too long"),
         Case("train --config ''", "--config is empty; see `mha train --help`"),
+        Case("train --config sample --config imdb", "--config is given 2 times; give it once"),
+        Case("init reviews.csv --text-column a --text-column=b", "--text-column is given 2 times; give it once"),
         Case("evaluate", "Missing argument 'checkpoint'; see `mha evaluate --help`"),
         Case("evaluate ''", "argument 'checkpoint' is empty; see `mha evaluate --help`"),
         Case(f"{FILM} --only ''", "--only is empty; see `mha predict --help`"),
@@ -153,23 +155,6 @@ SECTIONS: dict[str, list[Case]] = {
         Case("data sample.yaml reviews.csv", "sample.yaml: a config is read alone; name its data in it, or with --set data.train=FILE"),
         Case("data mine.yaml --label-column x", "--label-column goes with files alone; write --set data.label_column=x"),
         Case("data reviews.csv --set data.train=y", "--set data.train goes with a config, not with files; …"),
-        Case(
-            "tune --config sample.yaml --search model.embed_dim",
-            "--search model.embed_dim: not of the form KEY.PATH=VALUES; write for example --search "
-            "training.learning_rate=0.001..0.01 or --search model.embed_dim=32,64,128",
-        ),
-        Case(
-            "tune --config sample.yaml --search model.num_heads=2,3",
-            "--search: model: num_heads=3 does not divide embed_dim=64; take num_heads=2 or 4, or set key_dim",
-        ),
-        Case(
-            "tune --config sample.yaml --search text.lowercase=true,false",
-            "--search text.lowercase: no part of a trial; search settings of model, linear and training; --set sets any other",
-        ),
-        Case(
-            "tune --config sample.yaml --search training.clip_norm=0.1..1",
-            "--search training.clip_norm=0.1..1: not a range of numbers, with null of the config; name values, with commas between",
-        ),
         Case(f"{TRAIN} --resume", "--resume needs --output; name the run directory to go on with"),
         Case(
             f"{TRAIN} --set training.distribution=auto",
@@ -180,16 +165,15 @@ SECTIONS: dict[str, list[Case]] = {
         Case(
             "shuffle-test --config sample.yaml --set training.distribution=auto",
             "… trains in one process, not on several workers; set training.distribution=none",
-            "`mha shuffle-test` and `mha tune` on several workers",
+            "`mha shuffle-test` on several workers",
             env=WORKERS,
-            also=("tune --config sample.yaml --set training.distribution=auto",),
         ),
     ],
     "Config": [
         Case(
             "train --config reviews.csv",
             "reviews.csv: labelled texts, not a config; `mha init reviews.csv` writes a config to train on them",
-            also=("train reviews.csv", "tune reviews.csv --minutes 1", "shuffle-test --config reviews.csv"),
+            also=("train reviews.csv", "shuffle-test --config reviews.csv"),
         ),
         Case("train --config x.yaml", "x.yaml: no such file; give the path of a YAML config, or the name of a recipe such as sample"),
         Case("train --config x", "x: no such recipe; did you mean x.yaml?", files={"x.yaml": FILES}),

@@ -29,7 +29,7 @@ Mha = Callable[..., "Result"]
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "configs"
 COMMAND = (sys.executable, "-c", "import sys; from mha_cli.__main__ import main; sys.argv[0] = 'mha'; main()")
-LEARNING = ("train", "tune", "report", "shuffle-test", "heads", "export")  # commands that import TensorFlow
+LEARNING = ("train", "report", "shuffle-test", "heads", "export")  # commands that import TensorFlow
 TINY = Path(__file__).with_name("tiny.yaml")
 TRACED_SOON = ("model.attention_implementation=fused", "training.optimizer=rmsprop")
 """Settings for trainings of which only what happens around them counts: TensorFlow traces them in half the time."""

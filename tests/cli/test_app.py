@@ -115,7 +115,6 @@ def test_help_on_a_terminal(mha: Mha, tmp_path: Path) -> None:
     [
         ("report small.keras --data sample", "mha report needs jinja2; pip install -e '.[report]' in your copy of mha's repository"),
         ("serve", "mha serve needs fastapi and uvicorn; pip install -e '.[serve]' in your copy of mha's repository"),
-        ("tune --config sample", "mha tune needs optuna; pip install -e '.[tune]' in your copy of mha's repository"),
         (
             "export x --format onnx --output new",
             "--format onnx needs onnx and onnxruntime; pip install -e '.[onnx]' in your copy of mha's repository",

@@ -58,7 +58,7 @@ def bash(folder: Path) -> Complete:
         ("mha train --set model.positi", [f"model.positions={value}" for value in ("", "learned", "sinusoidal", "none")]),
         ("mha train --set data.source", [f"data.source={value}" for value in ("", "sample", "tfds", "files")]),  # no Python program gives
         ("mha train --set text.lowercase", [f"text.lowercase={value}" for value in ("", "true", "false")]),
-        ("mha tune -s model.key_dim", ["model.key_dim=", "model.key_dim=null"]),
+        ("mha train -s model.key_dim", ["model.key_dim=", "model.key_dim=null"]),
         ("mha train --config imdb --set model.positions=none --config book-", ["book-no-positions"]),
         ("mha --version trai", ["train"]),
     ],

@@ -1,1 +1,0 @@
-"""Settings found by trying: a search by Optuna, whose trials are short trainings, and the training of the best."""
