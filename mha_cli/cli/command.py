@@ -75,8 +75,8 @@ class Command(_HelpPage, TyperCommand):
             raise
         for parameter in self.params:
             value = values.get(parameter.name)
-            takes_one = parameter.param_type_name == "option" and not (getattr(parameter, "multiple", False) or getattr(parameter, "is_flag", False))
-            if takes_one and given.count(parameter) > 1:
+            may_repeat = parameter.param_type_name != "option" or parameter.multiple or getattr(parameter, "is_flag", False)
+            if given.count(parameter) > 1 and not may_repeat:
                 raise MhaError(f"{parameter.opts[0]} is given {given.count(parameter)} times", "give it once")
             if parameter.name not in MAY_BE_EMPTY and (value == "" or (isinstance(value, list) and "" in value)):
                 name = parameter.opts[0] if parameter.param_type_name == "option" else f"argument '{parameter.name}'"
