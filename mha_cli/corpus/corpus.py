@@ -24,7 +24,7 @@ from mha_cli.errors import MhaError, listed, plural, printable
 from mha_cli.records.reader import StreamWarnings
 from mha_cli.sources.combined_labels import combined_in_words, find_combined
 from mha_cli.sources.held_out import groups_by_names, held_out_groups, names_in
-from mha_cli.sources.labelled_text import LabelledText, place_of
+from mha_cli.sources.labelled_text import Label, LabelledText, place_of
 from mha_cli.sources.labels import ODD_NAMES, ONE_CLASS, find_respelt, name_of
 from mha_cli.sources.targets import Labels, are_several, class_sizes, names_in_labels, numbers_of_labels, rarest_classes
 from mha_cli.system.callbacks import Callbacks
@@ -236,7 +236,7 @@ class Corpus:
         self.relabelled = np.array(relabelled, np.int32)  # file of ``data.more`` that changed its label, (N,), from 1; 0 for none
         further = _in_order({*names_in_labels(labels)} - {*first_classes})
         self.class_names = class_names if class_names is not None else (*first_classes, *further)
-        self._label_numbers = np.array(label_numbers, np.int32)
+        self._labels, self._label_numbers = list(labels), np.array(label_numbers, np.int32)
         if len(self.class_names) > MOST_LABELS and not all(isinstance(label, str) for label in labels):
             raise MhaError(f"{where}: {len(self.class_names):,} labels, more than {MOST_LABELS:,}", "are label column and separator right?")
         numbers_of = numbers_of_labels(list(labels), self.class_names)
@@ -273,6 +273,13 @@ class Corpus:
             num_blank=read.num_blank,
             num_quoted_rows=read.num_quoted_rows,
         )
+
+    @property
+    def learnt(self) -> Iterator[tuple[int, Label]]:
+        """Hash and label of each text with words."""
+        has_words = self.lengths > 0
+        labels = map(self._labels.__getitem__, self._label_numbers[has_words].tolist())
+        return zip(self.hashes[has_words].tolist(), labels, strict=True)
 
     def count_known(self, hashes: Iterable[int], rows: Rows | slice = slice(None)) -> int:
         """How many texts with these hashes are equal to a text of ``rows`` that has words."""

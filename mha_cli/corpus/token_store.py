@@ -2,16 +2,12 @@
 
 import math
 import os
-import tempfile
-import weakref
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from typing import IO
 
 import numpy as np
 
 from mha_cli.arrays import Int32s
-from mha_cli.system.whole_files import temporary_faults
+from mha_cli.system.whole_files import temporary_faults, temporary_file
 
 ITEM_BYTES = np.dtype(np.int32).itemsize
 NEEDS = "it takes the texts as numbers, twice or three times, and the n-grams of many texts"
@@ -25,9 +21,7 @@ class TokenStore:
     """
 
     def __init__(self, texts: Iterable[Int32s] = ()) -> None:
-        with temporary_faults(NEEDS):
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the store
-        weakref.finalize(self, _close, self._file)
+        self._file = temporary_file(self, NEEDS)
         self._length = 0
         self._token_shape: tuple[int, ...] = ()
         for tokens in texts:
@@ -55,8 +49,3 @@ class TokenStore:
                 pieces.append(piece)
                 at += len(piece)
         return np.frombuffer(b"".join(pieces), dtype=np.int32).reshape(-1, *self._token_shape)
-
-
-def _close(file: IO[bytes]) -> None:
-    with suppress(OSError):  # what a full disk did not take is of no more use
-        file.close()

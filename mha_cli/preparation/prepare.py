@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain, compress
 from pathlib import Path
@@ -22,10 +22,11 @@ from mha_cli.pretrained.vectors import VECTOR_FORMATS, WordVectors, read_vectors
 from mha_cli.runs import checkpoint_in
 from mha_cli.sources.files import FileTexts
 from mha_cli.sources.in_memory import MemoryTexts
-from mha_cli.sources.labelled_text import TextSource
+from mha_cli.sources.labelled_text import LabelledText, TextSource
 from mha_cli.sources.labels import NAMED_CLASSES, refuse_other_classes
 from mha_cli.sources.later_texts import learnt_in_words
-from mha_cli.sources.opening import open_source, with_columns
+from mha_cli.sources.opening import open_source
+from mha_cli.sources.stored_texts import StoredTexts
 from mha_cli.sources.targets import are_several
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.text.encoding import TextPipeline
@@ -73,7 +74,6 @@ def prepare(
 
     ``base`` is the model to train on, by default that of the config.
     """
-    config = config.model_copy(update={"data": with_columns(config.data, callbacks.note)})
     if config.training.base:
         base = read_checkpoint(checkpoint_in(Path(config.training.base)))
     num_stages = stages_of(base, config)
@@ -88,9 +88,13 @@ def prepare(
     if config.model.vectors and not Path(config.model.vectors).exists():  # they are read after the texts, which may take long
         raise MhaError(f"model.vectors: {shown_path(config.model.vectors)}: no such file or folder", VECTOR_FORMATS)
     source = in_memory or open_source(config.data, callbacks)
+    if isinstance(source, FileTexts):
+        config = config.model_copy(update={"data": source.settings})  # with the columns that were found
     unlabelled = source.unlabelled()  # first, since a path that is wrong is refused at once
     split = source.splits[0]
-    texts = counted(source.read(split), source.name, callbacks)
+    texts: Iterable[LabelledText] = counted(source.read(split), source.name, callbacks)
+    if teacher:  # which answers them later
+        texts = StoredTexts(texts)
     where = source.name if in_memory else f"{source.name}, split {split}"
     pieces = None if pretrained is None else pretrained.piece_tokenizer(config.text)
     by_names, first_classes = config.data.validation == "names", base.class_names if base else ()
@@ -143,7 +147,7 @@ def prepare(
         more = counted(chain(unlabelled or (), made), f"{source.name}, texts without labels", callbacks)
         encoded = encode_texts(more, TextPipeline(config.text, vocabulary, pieces))
     if teacher:
-        labelled = compress((one.text for one in source.read(split)), np.isin(np.arange(len(corpus)), train_rows))
+        labelled = compress((text.text for text in texts), np.isin(np.arange(len(corpus)), train_rows))
         teaches = teacher, encode_texts(chain(labelled, source.unlabelled() or (), made), teacher.text_pipeline)
     return PreparedData(
         config=config,
@@ -170,12 +174,10 @@ def _data_warnings(corpus: Corpus, source: TextSource, config: Config) -> Iterat
         yield from read.lines
         for split in source.splits[1:]:
             try:
-                known = corpus.count_known(hash(one.text) for one in source.read(split))
+                if known := learnt_in_words(source.read(split), corpus.learnt):
+                    yield f"{source.name}; {split} {known}"
             except MhaError as error:  # no reason not to train, but one to know of before the hours that it may take
                 yield f"the {split} data cannot be read: {error}"
-            else:
-                if known:
-                    yield f"{source.name}; {split} {learnt_in_words(source.read(split), source.read(source.splits[0]))}"
     if isinstance(source, FileTexts) and config.is_multi_label:
         separator = config.cell_separator
         if unclear := [printable(name) for name in corpus.class_names if separator in name]:

@@ -10,10 +10,11 @@ from mha_cli.config.settings import Config, FilesData, SampleData, TfdsData
 from mha_cli.corpus.batches import Rows
 from mha_cli.corpus.corpus import Corpus, EncodedTexts, counted, encode_labelled, of_known_classes
 from mha_cli.errors import MhaError
+from mha_cli.sources.files import FileTexts
 from mha_cli.sources.labelled_text import LabelledText, TextSource
 from mha_cli.sources.labels import refuse_other_classes
 from mha_cli.sources.later_texts import learnt_in_words
-from mha_cli.sources.opening import DataSection, open_source, with_columns
+from mha_cli.sources.opening import DataSection, open_source
 from mha_cli.system.callbacks import SILENT, Callbacks
 
 
@@ -35,8 +36,8 @@ def labelled_texts(
 
     The split ``validation`` is the part held out in training; ``unseen`` refuses it if the model has learnt from it.
     """
-    data = with_columns(data, callbacks.note)
     source = open_source(data, callbacks, by_options=True)
+    data = source.settings if isinstance(source, FileTexts) else data
     config, classes, rows, caveat = checkpoint.config, checkpoint.class_names, None, ""
     separator = data.label_separator if isinstance(data, FilesData) else None
     if split == "validation" and split not in source.splits:
@@ -70,7 +71,8 @@ def learnt_texts(data: DataSection, labelled: LabelledTexts, learnt: DataSection
     """How many texts of test files are among those of a training, in words; empty for none, and where its files are gone."""
     if isinstance(learnt, FilesData) and isinstance(data, FilesData) and labelled.split == "test" and data.test_paths:
         with suppress(MhaError):
-            return learnt_in_words(open_source(data).read("test"), open_source(learnt).read("train"))
+            of_training = ((hash(text.text), text.label) for text in open_source(learnt).read("train") if text.text.strip())
+            return learnt_in_words(open_source(data).read("test"), of_training)
     return ""
 
 

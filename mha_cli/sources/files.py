@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain, compress, repeat
-from typing import TYPE_CHECKING
 
+import numpy as np
+
+from mha_cli.arrays import Bools
 from mha_cli.config.settings import FilesData
 from mha_cli.errors import MhaError, did_you_mean, listed, printable, reason_of, shown_path
-from mha_cli.records.encodings import refuse_binary, utf_8
-from mha_cli.records.lines import CHUNK_BYTES, MAX_LINE_BYTES, unpacked
+from mha_cli.records.encodings import utf_8
+from mha_cli.records.lines import MAX_LINE_BYTES
 from mha_cli.records.reader import USUAL, Dialect, Reading, StreamWarnings
-from mha_cli.records.readers import EXTENSIONS, Format, extension_of, read_records
+from mha_cli.records.readers import Format, read_records
 from mha_cli.records.record import LABEL_PREFIX, Columns, shown_columns
+from mha_cli.sources.held_out import drawn_for_testing
 from mha_cli.sources.labelled_text import LabelledText, TextSource, place_of
 from mha_cli.sources.labels import labelled, merged
 from mha_cli.sources.later_texts import with_later
+from mha_cli.sources.layout import Layout, find_layout, is_for_testing
 from mha_cli.sources.paths import matching_paths, natural_order
-from mha_cli.sources.text_weights import that_count, weight_of
-
-if TYPE_CHECKING:
-    from mha_cli.arrays import Bools
+from mha_cli.sources.raw_files import file_pieces, file_reading, is_folder, labelled_format, unpacked_file
+from mha_cli.sources.stored_texts import StoredTexts
+from mha_cli.sources.text_weights import weight_of, with_weight, without_weights
 
 UNLABELLED_FOLDER = "unsup"  # sub-folder of the Large Movie Review Dataset whose texts have no class
-_KINDS = "give a .csv, .tsv, .txt, .jsonl, .ndjson, .json, .ft or .parquet file, or with .gz, or a folder with one sub-folder per class"
 _ROWS: dict[Format, str] = {
     "jsonl": "write one JSON object per line",
     "fasttext": f"write {LABEL_PREFIX}, the class and the text on each line",
@@ -42,67 +43,102 @@ def labelled_columns(text: str | None = None, label: str | None = None, by_optio
 
 
 class FileTexts(TextSource):
-    """The texts that a config's ``data.train`` and ``data.test`` name."""
+    """The texts that a config's ``data.train``, ``data.more`` and ``data.test`` name.
+
+    ``settings`` are those of the config with the columns that it leaves open: those that the first training file seems to have.
+    """
 
     class_names = None
 
-    def __init__(self, settings: FilesData, by_options: bool = False) -> None:
-        self._settings = settings
-        self._columns = labelled_columns(settings.text_column, settings.label_column, by_options)
+    def __init__(self, settings: FilesData, by_options: bool = False, note: Callable[[str], None] = lambda _: None) -> None:
         self._dialect = Dialect(settings.encoding, settings.quoting)
+        self.settings = settings
+        if not (settings.text_column and settings.label_column):
+            self._find_columns(note)
+        self._columns = labelled_columns(self.settings.text_column, self.settings.label_column, by_options)
         self.name = listed([*settings.train_paths, *settings.more], 1)  # as given; of several, the first and how many there are beside it
         self.splits = ("train", "test") if settings.test_paths or settings.test_share else ("train",)
         self.warnings = StreamWarnings()  # about the split read last
 
+    def _find_columns(self, note: Callable[[str], None]) -> None:
+        """Set the columns that are open, and note them unless they are ``text`` and ``label``, as they are where none is found."""
+        given = self.settings
+        try:
+            path, layout = matching_paths(given.train_paths[0])[0], self._layout
+        except MhaError:  # which reading the file raises as well
+            path, layout = "", Layout("", text_column=given.text_column or "text", label_column=given.label_column or "label")
+        columns = {"text_column": layout.text_column, "label_column": layout.label_column}
+        for (setting, column), reason in zip(columns.items(), (layout.text_reason, layout.label_reason), strict=True):
+            name = setting.removesuffix("_column")
+            if getattr(given, setting) is None and column != name:
+                note(f"{shown_path(path)}: {name} column {printable(column)} ({printable(reason, 200)})")
+        self.settings = given.model_copy(update=columns)
+
+    @cached_property
+    def _layout(self) -> Layout:
+        """What the first training file looks like."""
+        path = matching_paths(self.settings.train_paths[0])[0]
+        return find_layout(path, self.settings.text_column, self.settings.label_column, self._dialect)
+
     def unlabelled(self) -> Iterator[str] | None:
         """The lines of ``data.unlabelled``."""
-        return None if self._settings.unlabelled is None else read_text_lines(self._settings.unlabelled, self._dialect)
+        return None if self.settings.unlabelled is None else read_text_lines(self.settings.unlabelled, self._dialect)
 
     def read(self, split: str) -> Iterator[LabelledText]:
         """The texts of a split, file by file; those of a folder by sorted file names."""
-        given = {"train": self._settings.train_paths, "test": self._settings.test_paths}
-        if split not in given:
+        if split not in ("train", "test"):
             raise MhaError(f'no split "{printable(split)}" in {shown_path(self.name)}', did_you_mean(printable(split), self.splits))
         if split not in self.splits:
             raise MhaError("the config names no test data", "give --data FILE, or train again with --set data.test_share=0.2")
-        self.warnings = StreamWarnings()
-        columns, weight = self._columns, self._settings.weight_column if split == "train" else None
-        if weight:
-            columns = columns._replace(fields=(*columns.fields, weight), weight=weight)
-        has_part = self._settings.test_share and (split == "train" or not given["test"])
-        if split == "test" and not has_part:
-            return self._labelled(given[split], columns, self.warnings)
-        warnings = self.warnings if split == "train" else None  # both parts are in the same files
-        texts: Iterator[LabelledText] = self._labelled(given["train"], columns, warnings)
-        drawn: Iterable[bool] = repeat(True)
-        if has_part:
-            drawn = self._test_part if split == "test" else ~self._test_part
-        later = [partial(self._labelled, [path], columns) for path in self._settings.more]
-        if later:
-            return with_later(texts, drawn, later, warnings)
-        return that_count(compress(texts, drawn), shown_path(self.name), self.warnings) if weight else compress(texts, drawn)
+        return self._training_texts() if split == "train" else self._test_texts()
 
-    def _labelled(self, paths: Iterable[str], columns: Columns, warnings: StreamWarnings | None = None) -> Iterator[LabelledText]:
-        texts = read_labelled(paths, columns, self._dialect, warnings, self._settings.label_separator)
-        return merged(texts, self._settings.merge_labels)
+    def _training_texts(self) -> Iterator[LabelledText]:
+        texts: Iterable[LabelledText]
+        kept: Iterable[bool]
+        if self.settings.test_share:
+            texts, is_test, later, self.warnings = self._with_test_part
+            kept = ~is_test
+        else:
+            self.warnings = StreamWarnings()
+            texts, kept = self._labelled(self.settings.train_paths, self._training_columns, self.warnings), repeat(True)
+            later = self._later_texts(self.warnings)
+        if later:
+            return with_later(texts, kept, later, self.warnings)
+        texts = compress(texts, kept)
+        return with_weight(texts, shown_path(self.name), self.warnings) if self._training_columns.weight else texts
+
+    def _test_texts(self) -> Iterator[LabelledText]:
+        self.warnings = StreamWarnings()
+        if self.settings.test_paths:
+            return self._labelled(self.settings.test_paths, self._columns, self.warnings)
+        texts, is_test, later, _ = self._with_test_part
+        unweighted = without_weights(texts)
+        return with_later(unweighted, is_test, [*map(without_weights, later)]) if later else compress(unweighted, is_test)
 
     @cached_property
-    def _test_part(self) -> Bools:
-        """For each text of the training files, whether it is held out for testing."""
-        import numpy as np  # which only this needs
+    def _with_test_part(self) -> tuple[StoredTexts, Bools, list[StoredTexts], StreamWarnings]:
+        """The texts of ``data.train``, which of them are held out for testing, those of ``data.more``, and warnings of this one read."""
+        columns, warnings = self._training_columns, StreamWarnings()
+        if column := self._layout.part_column:
+            columns = columns._replace(fields=(*columns.fields, column))
+        texts, later = StoredTexts(self._labelled(self.settings.train_paths, columns, warnings)), self._later_texts(warnings)
+        if self._layout.has_split:
+            return texts, np.array([is_for_testing(text.part) for text in texts]), later, warnings
+        share, by_names = self.settings.test_share or 0, self.settings.validation == "names"
+        return texts, drawn_for_testing(texts, share, by_names, self.name, by_groups=bool(column)), later, warnings
 
-        from mha_cli.sources.held_out import drawn_for_testing
-        from mha_cli.sources.layout import find_layout, is_for_testing
+    def _later_texts(self, warnings: StreamWarnings) -> list[StoredTexts]:
+        return [StoredTexts(self._labelled([path], self._training_columns, warnings)) for path in self.settings.more]
 
-        settings, paths, columns = self._settings, self._settings.train_paths, self._columns
-        layout = find_layout(matching_paths(paths[0])[0], settings.text_column, settings.label_column, self._dialect)
-        if layout.part_column:
-            columns = columns._replace(fields=(*columns.fields, layout.part_column))
-        texts = self._labelled(paths, columns)
-        if layout.has_split:
-            return np.array([is_for_testing(one.part) for one in texts])
-        share, by_names = settings.test_share or 0, settings.validation == "names"
-        return drawn_for_testing(texts, share, by_names, self.name, by_groups=bool(layout.part_column))
+    def _labelled(self, paths: Iterable[str], columns: Columns, warnings: StreamWarnings) -> Iterator[LabelledText]:
+        texts = read_labelled(paths, columns, self._dialect, warnings, self.settings.label_separator)
+        return merged(texts, self.settings.merge_labels)
+
+    @property
+    def _training_columns(self) -> Columns:
+        """The columns of a training text: text, label and perhaps weight."""
+        weight = self.settings.weight_column
+        return self._columns._replace(fields=(*self._columns.fields, weight), weight=weight) if weight else self._columns
 
 
 def read_labelled(
@@ -124,19 +160,6 @@ def read_labelled(
     return chain.from_iterable([texts_of(path) for given in paths for path in matching_paths(given)])
 
 
-def labelled_format(path: str, dialect: Dialect = USUAL) -> Format:
-    """The format of a file of labelled texts, by its extension; ``.txt`` is fastText if it begins with ``__label__``, else a table."""
-    extension = extension_of(path)
-    if extension == ".txt":
-        pieces = (piece.lstrip() for piece in utf_8(unpacked_file(path), shown_path(path), dialect.encoding))
-        return "fasttext" if next(filter(None, pieces), b"").startswith(LABEL_PREFIX.encode()) else "csv"
-    if extension not in EXTENSIONS:
-        refuse_binary(next(unpacked_file(path), b""), shown_path(path))
-        found = f"unknown extension {printable(extension)}" if extension else "no extension that tells its format"
-        raise MhaError(f"{shown_path(path)}: {found}", _KINDS)
-    return EXTENSIONS[extension]
-
-
 def read_text_lines(path: str, dialect: Dialect = USUAL) -> Iterator[str]:
     """The texts of a file, plain or gzipped, one per line; blank lines are left out."""
     if is_folder(path):
@@ -153,41 +176,6 @@ def read_text_lines(path: str, dialect: Dialect = USUAL) -> Iterator[str]:
             raise MhaError(f"{reading.name}: no text in it", "write one text per line")
 
     return texts()
-
-
-def is_folder(path: str) -> bool:
-    """Whether a path is a folder rather than a file. Pipes and devices are refused: reading them could block or never end."""
-    shown = shown_path(path)
-    try:
-        mode = os.stat(os.path.expanduser(path)).st_mode
-    except FileNotFoundError:
-        raise MhaError(f"{shown}: no such file or folder", "check the path; relative paths start at the current folder") from None
-    except (OSError, ValueError) as error:
-        raise MhaError(f"{shown}: {getattr(error, 'strerror', 'not a file name')}", "give the path of data that can be read") from None
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        kind = "a pipe" if stat.S_ISFIFO(mode) else "a device" if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) else "a socket"
-        raise MhaError(f"{shown}: {kind}, neither a file nor a folder", "save the texts in a file first; they are read more than once")
-    return stat.S_ISDIR(mode)
-
-
-def file_pieces(path: str) -> Iterator[bytes]:
-    """The bytes of a file in pieces."""
-    try:
-        with open(os.path.expanduser(path), "rb", buffering=0) as file:
-            while piece := file.read(CHUNK_BYTES):
-                yield piece
-    except OSError as error:
-        raise MhaError(f"{shown_path(path)}: {reason_of(error)}", "give the path of data that can be read") from None
-
-
-def unpacked_file(path: str) -> Iterator[bytes]:
-    """The bytes of a file in pieces, unpacked if they are gzip data."""
-    return unpacked(file_pieces(path), shown_path(path), path.lower().endswith(".gz"))
-
-
-def file_reading(path: str, columns: Columns, dialect: Dialect, warnings: StreamWarnings | None = None) -> Reading:
-    """How a file of labelled texts is read: bytes that are not UTF-8 are refused."""
-    return Reading(shown_path(path), columns, dialect, warnings or StreamWarnings(), path.lower().endswith(".gz"), strict=True)
 
 
 def _file_texts(path: str, form: Format, reading: Reading, separator: str | None) -> Iterator[LabelledText]:

@@ -7,7 +7,7 @@ from mha_cli.records.objects import without_surrogates
 from mha_cli.records.reader import StreamWarnings
 from mha_cli.sources.labelled_text import LabelledText, TextSource
 from mha_cli.sources.labels import labelled, merged
-from mha_cli.sources.text_weights import that_count, weight_of
+from mha_cli.sources.text_weights import weight_of, with_weight
 
 
 class MemoryTexts(TextSource):
@@ -21,18 +21,17 @@ class MemoryTexts(TextSource):
         self, texts: Sequence[str], labels: Sequence[object], weights: Sequence[float] | None = None, merge: Mapping[str, str] | None = None
     ) -> None:
         self.warnings = StreamWarnings()
-        found, given = texts_in(texts), [*_several(labels, "label")]
-        if len(found) != len(given):
-            raise MhaError(f"{plural(len(found), 'text')} and {plural(len(given), 'label')}", "give a label for every text")
-        pairs = zip(map(without_surrogates, found), given, strict=True)
-        own = (labelled(text, label, f"labels[{number}]") for number, (text, label) in enumerate(pairs))
-        self._texts = list(merged(own, merge or {}))
+        strings, given = texts_in(texts), [*_several(labels, "label")]
+        if len(strings) != len(given):
+            raise MhaError(f"{plural(len(strings), 'text')} and {plural(len(given), 'label')}", "give a label for every text")
+        pairs = zip(map(without_surrogates, strings), given, strict=True)
+        self._texts = [*merged((labelled(text, label, f"labels[{row}]") for row, (text, label) in enumerate(pairs)), merge or {})]
         if weights is not None:
-            counts = [weight_of(weight, f"weights[{number}]") for number, weight in enumerate(_several(weights, "weight"))]
-            if len(counts) != len(found):
-                raise MhaError(f"{plural(len(found), 'text')} and {plural(len(counts), 'weight')}", "give a weight for every text")
-            weighted = (one._replace(weight=weight) for one, weight in zip(self._texts, counts, strict=True))
-            self._texts = list(that_count(weighted, self.name, self.warnings))
+            numbers = [weight_of(weight, f"weights[{row}]") for row, weight in enumerate(_several(weights, "weight"))]
+            if len(numbers) != len(strings):
+                raise MhaError(f"{plural(len(strings), 'text')} and {plural(len(numbers), 'weight')}", "give a weight for every text")
+            weighted = (text._replace(weight=weight) for text, weight in zip(self._texts, numbers, strict=True))
+            self._texts = list(with_weight(weighted, self.name, self.warnings))
 
     def read(self, _split: str = "train") -> Iterator[LabelledText]:
         """All of them, in their order."""

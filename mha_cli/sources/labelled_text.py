@@ -1,23 +1,25 @@
 """The protocol of data sources: labelled texts, read as a stream, split by split."""
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from mha_cli.errors import shown_path
 
+Label: TypeAlias = str | tuple[str, ...]  # name of the class, or where texts may have several labels, their names, distinct and sorted
+
 
 class LabelledText(NamedTuple):
-    """A text, the name of its class or the names of several, and its location."""
+    """A text, its label and its location."""
 
     text: str
-    label: str | tuple[str, ...]  # name of the class; where texts may have several labels, their names, distinct and sorted
+    label: Label
     spelling: str = ""  # label as the source spells it; empty where that is the name
     file: str = ""  # path of its file; in a source without files, the source and its split in words
     line: int | None = None  # line where it begins, from 1, in Parquet its row, without files its number; None for a file that is the text
     part: object = None  # value of a further column that was asked for
     weight: float = 1.0  # how much it counts in training
     stage: int = 0  # 0, or the number of the file of ``data.more`` that has the text first, from 1
-    first_label: str | tuple[str, ...] | None = None  # label that it had there, by which it was held out or not; None for the same label
+    first_label: Label | None = None  # label that it had there, by which it was held out or not; None for the same label
     relabelled: int = 0  # number of the file of ``data.more`` that changed the label, from 1; 0 for none
 
 

@@ -19,8 +19,8 @@ from mha_cli.records.record import SEPARATORS, Columns, is_number, shown_columns
 from mha_cli.records.rows import Row
 from mha_cli.records.tables import no_texts_below, other_width, table_rows, title_above
 from mha_cli.sources.combined_labels import find_combined
-from mha_cli.sources.files import file_pieces, file_reading, is_folder, labelled_format, unpacked_file
 from mha_cli.sources.labels import labels_in, name_of
+from mha_cli.sources.raw_files import file_pieces, file_reading, is_folder, labelled_format, unpacked_file
 
 SAMPLE_ROWS = 1000
 SAMPLE_CHARACTERS = 1 << 22

@@ -25,14 +25,20 @@ def weight_of(value: object, location: str, column: str = "") -> float:
     return weight
 
 
-def that_count(texts: Iterable[LabelledText], where: str, warnings: StreamWarnings) -> Iterator[LabelledText]:
+def with_weight(texts: Iterable[LabelledText], where: str, warnings: StreamWarnings) -> Iterator[LabelledText]:
     """The texts with a weight above 0, of which there must be one; ``warnings`` count the others."""
-    num_kept = 0
-    for one in texts:
-        if one.weight:
+    num_kept = num_weightless = 0
+    for text in texts:
+        if text.weight:
             num_kept += 1
-            yield one
+            yield text
         else:
-            warnings.num_weightless += 1
+            num_weightless += 1
+    warnings.num_weightless = num_weightless
     if not num_kept:
         raise MhaError(f"{where}: no text has a weight above 0", "0 leaves a text out; give the others a weight of 1")
+
+
+def without_weights(texts: Iterable[LabelledText]) -> Iterator[LabelledText]:
+    """The same texts, each with weight 1."""
+    return (text._replace(weight=1.0) for text in texts)

@@ -6,6 +6,7 @@ import io
 import os
 import stat
 import tempfile
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -208,6 +209,19 @@ def temporary_faults(needs: str) -> Iterator[None]:
     except OSError as error:
         folder = printable(tempfile.tempdir or "the temporary folder", 200)
         raise MhaError(f"{folder}: {reason_of(error)}", f"{needs}: make room, or set TMPDIR to another folder", EXIT_FAILURE) from None
+
+
+def temporary_file(holder: object, needs: str) -> IO[bytes]:
+    """A file without a name, which disappears with its holder, or with the process; a fault says who needs it."""
+    with temporary_faults(needs):
+        file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with its holder
+    weakref.finalize(holder, _close, file)
+    return file
+
+
+def _close(file: IO[bytes]) -> None:
+    with suppress(OSError):  # what a full disk did not take is of no more use
+        file.close()
 
 
 def _unwritable(path: Path, error: OSError, hint: str, code: int | None = None) -> MhaError:

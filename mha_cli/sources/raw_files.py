@@ -1,0 +1,62 @@
+"""Files and folders as they lie on disk: what a path is, its bytes, and the format of its texts."""
+
+import os
+import stat
+from collections.abc import Iterator
+
+from mha_cli.errors import MhaError, printable, reason_of, shown_path
+from mha_cli.records.encodings import refuse_binary, utf_8
+from mha_cli.records.lines import CHUNK_BYTES, unpacked
+from mha_cli.records.reader import USUAL, Dialect, Reading, StreamWarnings
+from mha_cli.records.readers import EXTENSIONS, Format, extension_of
+from mha_cli.records.record import LABEL_PREFIX, Columns
+
+_KINDS = "give a .csv, .tsv, .txt, .jsonl, .ndjson, .json, .ft or .parquet file, or with .gz, or a folder with one sub-folder per class"
+
+
+def is_folder(path: str) -> bool:
+    """Whether a path is a folder rather than a file. Pipes and devices are refused: reading them could block or never end."""
+    shown = shown_path(path)
+    try:
+        mode = os.stat(os.path.expanduser(path)).st_mode
+    except FileNotFoundError:
+        raise MhaError(f"{shown}: no such file or folder", "check the path; relative paths start at the current folder") from None
+    except (OSError, ValueError) as error:
+        raise MhaError(f"{shown}: {getattr(error, 'strerror', 'not a file name')}", "give the path of data that can be read") from None
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        kind = "a pipe" if stat.S_ISFIFO(mode) else "a device" if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) else "a socket"
+        raise MhaError(f"{shown}: {kind}, neither a file nor a folder", "save the texts in a file first; they are read more than once")
+    return stat.S_ISDIR(mode)
+
+
+def file_pieces(path: str) -> Iterator[bytes]:
+    """The bytes of a file in pieces."""
+    try:
+        with open(os.path.expanduser(path), "rb", buffering=0) as file:
+            while piece := file.read(CHUNK_BYTES):
+                yield piece
+    except OSError as error:
+        raise MhaError(f"{shown_path(path)}: {reason_of(error)}", "give the path of data that can be read") from None
+
+
+def unpacked_file(path: str) -> Iterator[bytes]:
+    """The bytes of a file in pieces, unpacked if they are gzip data."""
+    return unpacked(file_pieces(path), shown_path(path), path.lower().endswith(".gz"))
+
+
+def file_reading(path: str, columns: Columns, dialect: Dialect, warnings: StreamWarnings | None = None) -> Reading:
+    """How a file of labelled texts is read: bytes that are not UTF-8 are refused."""
+    return Reading(shown_path(path), columns, dialect, warnings or StreamWarnings(), path.lower().endswith(".gz"), strict=True)
+
+
+def labelled_format(path: str, dialect: Dialect = USUAL) -> Format:
+    """The format of a file of labelled texts, by its extension; ``.txt`` is fastText if it begins with ``__label__``, else a table."""
+    extension = extension_of(path)
+    if extension == ".txt":
+        pieces = (piece.lstrip() for piece in utf_8(unpacked_file(path), shown_path(path), dialect.encoding))
+        return "fasttext" if next(filter(None, pieces), b"").startswith(LABEL_PREFIX.encode()) else "csv"
+    if extension not in EXTENSIONS:
+        refuse_binary(next(unpacked_file(path), b""), shown_path(path))
+        found = f"unknown extension {printable(extension)}" if extension else "no extension that tells its format"
+        raise MhaError(f"{shown_path(path)}: {found}", _KINDS)
+    return EXTENSIONS[extension]

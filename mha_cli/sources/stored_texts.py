@@ -1,0 +1,48 @@
+"""Labelled texts that are read from their source once, and then again from a temporary file."""
+
+import marshal
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from mha_cli.sources.labelled_text import LabelledText
+from mha_cli.system.whole_files import temporary_faults, temporary_file
+
+BLOCK_TEXTS, BLOCK_CHARACTERS = 1_000, 1 << 20  # texts that are written together: so many, or so long
+NEEDS = "it takes the texts once more, since a part of them is held out for testing or a teacher answers them"
+
+
+class StoredTexts:
+    """Texts of a stream that can be iterated again and again; the file has no name and disappears with this object."""
+
+    def __init__(self, texts: Iterable[LabelledText]) -> None:
+        self._source: Iterable[LabelledText] | None = texts
+        self._file, self._bounds = temporary_file(self, NEEDS), [0]  # where each block begins in the file, and the last one ends
+
+    def __iter__(self) -> Iterator[LabelledText]:
+        """The texts: the first time from the stream, to its end; later from the file, without their ``part``."""
+        source, self._source = self._source, None
+        return self._from_file() if source is None else self._from_source(source)
+
+    def _from_source(self, source: Iterable[LabelledText]) -> Iterator[LabelledText]:
+        block, num_characters = list[LabelledText](), 0
+        for text in source:
+            yield text
+            block.append(text._replace(part=None))
+            num_characters += len(text.text)
+            if len(block) == BLOCK_TEXTS or num_characters > BLOCK_CHARACTERS:
+                self._write(block)
+                block, num_characters = [], 0
+        self._write(block)
+
+    def _write(self, block: list[LabelledText]) -> None:
+        with temporary_faults(NEEDS):
+            written = self._file.write(marshal.dumps([*map(tuple, block)]))
+            self._file.flush()
+        self._bounds.append(self._bounds[-1] + written)
+
+    def _from_file(self) -> Iterator[LabelledText]:
+        for start, stop in pairwise(self._bounds):
+            with temporary_faults(NEEDS):
+                self._file.seek(start)
+                block = self._file.read(stop - start)
+            yield from map(LabelledText._make, marshal.loads(block))
