@@ -35,7 +35,7 @@ from mha_cli.config.settings import Config, TrainingConfig
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from mha_cli.corpus.corpus import EncodedTexts
+    from mha_cli.corpus.encoded_texts import EncodedTexts
     from mha_cli.preparation.prepare import PreparedData
 
 RECIPE = harness.ROOT / "configs" / "book.yaml"

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.parameters import parameter_table
 from mha_cli.config.settings import Config
-from mha_cli.corpus.corpus import EncodedTexts
+from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.runtime.engine import Engine, EngineName, Precision
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.runtime.stream import usual_workers

@@ -12,7 +12,7 @@ from keras import layers, ops
 
 from mha_cli.config.settings import Config
 from mha_cli.corpus.batches import Rows, padded, scoring_batches, training_batches
-from mha_cli.corpus.corpus import EncodedTexts
+from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.system.working_memory import MemoryEstimate
 
 

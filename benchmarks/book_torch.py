@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from mha_cli.config.settings import Config
 from mha_cli.corpus.batches import at_common_length, scoring_batches, training_batches
-from mha_cli.corpus.corpus import EncodedTexts
+from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.system.processor import available_cores
 from mha_cli.system.working_memory import MemoryEstimate
 

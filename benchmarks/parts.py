@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
 from mha_cli.config.parameters import num_outputs
-from mha_cli.corpus.corpus import EncodedTexts
+from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.preparation.scored_texts import labelled_texts
 from mha_cli.runs import checkpoint_in
 

@@ -25,7 +25,7 @@ import sys
 from pathlib import Path
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.corpus.batches import scoring_batches
-from mha_cli.corpus.corpus import encode_texts
+from mha_cli.corpus.encoded_texts import encode_texts
 from mha_cli.text.encoding import TextPipeline
 import keras
 import mha_cli.layers

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mha_cli.corpus.corpus import EncodedTexts
+from mha_cli.corpus.encoded_texts import EncodedTexts
 
 HASH_FACTOR = -1_640_531_535
 

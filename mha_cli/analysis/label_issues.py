@@ -19,7 +19,8 @@ from mha_cli.config.loading import load_config
 from mha_cli.config.recipes import find_config
 from mha_cli.config.settings import Config
 from mha_cli.corpus.class_weights import loss_weights
-from mha_cli.corpus.corpus import Corpus, EncodedTexts, counted
+from mha_cli.corpus.corpus import Corpus, counted
+from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.linear.features import ngrams_of, text_features
 from mha_cli.linear.one_vs_rest import FOLDS, Examples, cross_fitted
 from mha_cli.linear.regularization import choose_regularization

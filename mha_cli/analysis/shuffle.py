@@ -13,7 +13,7 @@ import numpy as np
 
 from mha_cli.arrays import Float64s
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
-from mha_cli.corpus.corpus import EncodedTexts
+from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.preparation.prepare import PreparedData
 from mha_cli.preparation.scored_texts import LabelledTexts, labelled_texts, word_order_split
 from mha_cli.runs import refuse_used, run_directory

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from mha_cli.arrays import Array, Int32s, Int64s
+from mha_cli.arrays import Array, Bools, Int32s, Int64s
 from mha_cli.system.working_memory import MemoryEstimate
+from mha_cli.text.vocabulary import PADDING_ID, UNKNOWN_ID
 
 Rows = Int64s
 
@@ -47,8 +48,8 @@ def scoring_batches(lengths: Int64s, memory_estimate: MemoryEstimate, most_token
 def padded(texts: Sequence[Any] | Array, length: int = 1, dtype: Any = np.int32) -> Array:
     """Numbers of the tokens of some texts as one array, (B, L, …), padded with zeros; L is at least ``length``."""
     filled = np.zeros((len(texts), max(length, *map(len, texts)), *np.shape(texts[0])[1:]), dtype)
-    for target, one in zip(filled, texts, strict=True):
-        target[: len(one)] = one
+    for row, text in zip(filled, texts, strict=True):
+        row[: len(text)] = text
     return filled
 
 
@@ -61,3 +62,11 @@ def at_common_length(token_ids: Int32s, longest: int) -> Int32s:
     step = 1 << max(0, length.bit_length() - LENGTH_DIGITS)
     more = min(length + -length % step, longest) - length
     return np.pad(token_ids, [(0, 0), (0, more), *[(0, 0)] * (token_ids.ndim - 2)])
+
+
+def drop_words(tokens: Int32s, dropped_BL: Bools) -> Int32s:
+    """The same batch, (B, L) or (B, L, 1 + W), with the unknown token for dropped words; their characters and padding stay."""
+    kept = tokens.copy()
+    ids = kept[..., 0] if tokens.ndim == 3 else kept
+    ids[dropped_BL & (ids != PADDING_ID)] = UNKNOWN_ID
+    return kept

@@ -7,7 +7,7 @@ import numpy as np
 
 from mha_cli.arrays import Floats, Int32s
 from mha_cli.config.settings import Config
-from mha_cli.corpus.corpus import EncodedTexts
+from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.errors import listed, plural, printable
 from mha_cli.sources.labels import NAMED_CLASSES
 from mha_cli.sources.targets import one_hot

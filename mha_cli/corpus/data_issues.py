@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mha_cli.arrays import Int32s, Int64s
-from mha_cli.errors import listed, printable
-from mha_cli.sources.combined_labels import combined_in_words
+from mha_cli.errors import MhaError, listed, plural, printable
+from mha_cli.sources.combined_labels import combined_in_words, find_combined
 from mha_cli.sources.labels import NAMED_CLASSES
 
 SHOWN_SPELLINGS = 3
@@ -52,6 +52,36 @@ class DataIssues:
             "lines in quotes that would be rows": (self.num_quoted_rows, ""),
         }
         return ", ".join(f"{what}: {number:,}{example and f' ({example})'}" for what, (number, example) in counts.items() if number)
+
+
+def refuse_unlearnable(where: str, sizes: Mapping[str, int], has_words: bool, are_files: bool, num_texts: int) -> None:
+    """Refuse texts that no classifier could learn from.
+
+    Args:
+        sizes: number of texts of each class.
+        has_words: whether any text has a word.
+        are_files: whether each text is a whole file, in the folder of its class.
+    """
+    num_single, num_labels = sum(size == 1 for size in sizes.values()), sum(sizes.values())
+    if not sizes:
+        raise MhaError(f"{where}: no text has a label", "a classifier needs texts of at least two classes")
+    largest = max(sizes, key=sizes.__getitem__)
+    if sizes[largest] == num_labels:
+        found = "every text has" if num_labels == num_texts else f"the only label, of {num_labels:,} of {num_texts:,} texts, is"
+        raise MhaError(f"{where}: {found} the class '{printable(largest)}'", "a classifier needs texts of at least two classes")
+    if num_single > num_labels / 2:
+        num_combined, example, separator = find_combined(sizes)
+        hint = "check the label column"
+        if are_files:
+            hint = "each .txt file is one text: give every text a file of its own, or write a table with columns of texts and labels"
+        if num_combined:
+            hint = f"labels look like several in one ({combined_in_words(example, separator)}): set data.label_separator to it"
+        found = plural(num_labels, "text" if num_labels == num_texts else "label")
+        raise MhaError(f"{where}: {num_single:,} of {found} have a class of their own", hint)
+    if missing := [name for name, size in sizes.items() if not size]:
+        raise MhaError(f"{where}: the class '{printable(missing[0])}' has no text", "each class needs at least one to be learnt from")
+    if not has_words:
+        raise MhaError(f"{where}: none of the {plural(num_texts, 'text')} has a word", "is the text column the right one?")
 
 
 def count_repeats(hashes: Int64s, class_ids: Int32s) -> tuple[int, int]:

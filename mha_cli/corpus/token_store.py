@@ -2,11 +2,12 @@
 
 import math
 import os
+from array import array
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from mha_cli.arrays import Int32s
+from mha_cli.arrays import Int32s, Int64s
 from mha_cli.system.whole_files import temporary_faults, temporary_file
 
 ITEM_BYTES = np.dtype(np.int32).itemsize
@@ -22,25 +23,30 @@ class TokenStore:
 
     def __init__(self, texts: Iterable[Int32s] = ()) -> None:
         self._file = temporary_file(self, NEEDS)
-        self._length = 0
-        self._token_shape: tuple[int, ...] = ()
+        self._offsets, self._token_shape = array("q", [0]), tuple[int, ...]()
         for tokens in texts:
             self.append(tokens)
 
     def __len__(self) -> int:
         """Tokens stored."""
-        return self._length
+        return self._offsets[-1]
+
+    @property
+    def offsets(self) -> Int64s:
+        """Where each text begins, and the last one ends, (N + 1,)."""
+        return np.array(self._offsets, np.int64)
 
     def append(self, tokens: Sequence[int] | Int32s) -> None:
         """Add the tokens of a text at the end: numbers, or rows of equal length."""
         tokens = np.asarray(tokens, dtype=np.int32)
         with temporary_faults(NEEDS):
             self._file.write(tokens.tobytes())
-        self._length, self._token_shape = self._length + len(tokens), tokens.shape[1:]
+        self._offsets.append(len(self) + len(tokens))
+        self._token_shape = tokens.shape[1:]
 
     def __getitem__(self, span: slice, /) -> Int32s:
         """The tokens from one position to another, as an array that cannot be written to; only they are read."""
-        start, stop, _ = span.indices(self._length)
+        start, stop, _ = span.indices(len(self))
         token_bytes = math.prod(self._token_shape) * ITEM_BYTES
         with temporary_faults(NEEDS):
             self._file.flush()

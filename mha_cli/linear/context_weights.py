@@ -18,7 +18,7 @@ from mha_cli.arrays import Floats
 from mha_cli.config.parameters import SMALLEST_NORM
 from mha_cli.config.settings import LinearConfig
 from mha_cli.corpus.batches import training_batches
-from mha_cli.corpus.corpus import EncodedTexts
+from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.layers.ngram_linear import position_weights
 from mha_cli.layers.ngrams import ids_of
 from mha_cli.linear.features import Ngrams

@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix, vstack
 
 from mha_cli.arrays import Array, Floats, Int32s, Int64s
 from mha_cli.config.settings import LinearConfig
-from mha_cli.corpus.corpus import EncodedTexts
+from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.pretrained.vectors import WordVectors
 from mha_cli.system.callbacks import SILENT, Callbacks, counted_down
 from mha_cli.text.encoding import ids_of

@@ -12,7 +12,7 @@ from mha_cli.arrays import Floats
 from mha_cli.config.parameters import context_words
 from mha_cli.config.settings import Config
 from mha_cli.corpus.class_weights import loss_weights
-from mha_cli.corpus.corpus import EncodedTexts
+from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.linear.composition import linear_of
 from mha_cli.linear.context_weights import learn_context_weights, weighted_logits
 from mha_cli.linear.features import Ngrams, embeddings_of_words, most_in_memory, ngrams_of, text_features

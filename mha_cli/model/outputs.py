@@ -13,7 +13,7 @@ import tensorflow as tf
 from mha_cli.arrays import Floats
 from mha_cli.config.parameters import num_outputs
 from mha_cli.corpus.batches import scoring_batches
-from mha_cli.corpus.corpus import EncodedTexts
+from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.system.working_memory import MemoryEstimate
 
 TEMPERATURE = 0.1  # of the contrastive loss, as in its source

@@ -13,7 +13,8 @@ from mha_cli.arrays import Array, Bools, Floats
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
 from mha_cli.config.decisions import decide, in_words
 from mha_cli.config.settings import Config
-from mha_cli.corpus.corpus import Corpus, EncodedTexts, counted, encode_texts, join_texts
+from mha_cli.corpus.corpus import Corpus, counted
+from mha_cli.corpus.encoded_texts import EncodedTexts, encode_texts, join_texts
 from mha_cli.errors import MhaError, listed, plural, printable, shown_path
 from mha_cli.preparation.made_texts import made_texts
 from mha_cli.preparation.training_on import facts_beside, in_words_beside, refuse_other_settings, stages_of

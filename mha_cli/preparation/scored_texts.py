@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.settings import Config, FilesData, SampleData, TfdsData
 from mha_cli.corpus.batches import Rows
-from mha_cli.corpus.corpus import Corpus, EncodedTexts, counted, encode_labelled, of_known_classes
+from mha_cli.corpus.corpus import Corpus, counted
+from mha_cli.corpus.encoded_texts import EncodedTexts, encode_labelled, of_known_classes
 from mha_cli.errors import MhaError
 from mha_cli.sources.files import FileTexts
 from mha_cli.sources.labelled_text import LabelledText, TextSource

@@ -88,7 +88,7 @@ def train(
 
 def evaluate(model: Classifier, texts: Sequence[str], labels: Sequence[object]) -> Evaluation | LabelEvaluation:
     """Score a classifier on texts and the names of their classes, N each, or lists of these, as `mha evaluate` does."""
-    from mha_cli.corpus.corpus import encode_labelled, of_known_classes
+    from mha_cli.corpus.encoded_texts import encode_labelled, of_known_classes
     from mha_cli.preparation.scored_texts import LabelledTexts
 
     given = MemoryTexts(texts, labels, merge=model.checkpoint.config.data.merge_labels)

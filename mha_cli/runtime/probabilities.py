@@ -23,7 +23,7 @@ from mha_cli.system.processor import available_cores
 from mha_cli.system.working_memory import MOST_BYTES
 
 if TYPE_CHECKING:
-    from mha_cli.corpus.corpus import EncodedTexts
+    from mha_cli.corpus.encoded_texts import EncodedTexts
     from mha_cli.text.encoding import EncodedText
 
 BATCH_TOKENS, BATCH_NUMBERS = 8_192, 1 << 18

@@ -18,7 +18,7 @@ from mha_cli.arrays import Array, Floats
 from mha_cli.config.settings import Config
 from mha_cli.corpus.batches import Rows
 from mha_cli.corpus.class_weights import loss_weights
-from mha_cli.corpus.corpus import join_texts
+from mha_cli.corpus.encoded_texts import join_texts
 from mha_cli.errors import plural
 from mha_cli.linear.fit import linear_logits
 from mha_cli.linear.one_vs_rest import LinearModel

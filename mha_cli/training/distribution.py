@@ -29,7 +29,7 @@ import numpy as np
 import tensorflow as tf
 
 from mha_cli.arrays import Array, Floats, Int32s
-from mha_cli.corpus.corpus import EncodedTexts
+from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.cluster import ALONE, Task, task_of

@@ -20,7 +20,7 @@ from mha_cli.config.parameters import encoder_shape
 from mha_cli.config.settings import Config
 from mha_cli.corpus.batches import Rows
 from mha_cli.corpus.class_weights import loss_weights
-from mha_cli.corpus.corpus import EncodedTexts, join_texts
+from mha_cli.corpus.encoded_texts import EncodedTexts, join_texts
 from mha_cli.linear.stacking import probabilities_of
 from mha_cli.model.classifier import build_classifier, start_from
 from mha_cli.model.outputs import compile_forward, predict_outputs

@@ -13,8 +13,8 @@ import numpy as np
 from mha_cli.arrays import Array, Floats, Int32s
 from mha_cli.config.parameters import encoder_length
 from mha_cli.config.settings import Config
-from mha_cli.corpus.batches import Rows, at_common_length, training_batches
-from mha_cli.corpus.corpus import EncodedTexts, drop_words
+from mha_cli.corpus.batches import Rows, at_common_length, drop_words, training_batches
+from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.preparation.prepare import PreparedData
 from mha_cli.training.precision import choose_precision
 

@@ -13,7 +13,7 @@ from mha_cli.config.parameters import encoder_shape
 from mha_cli.config.settings import Config
 from mha_cli.corpus.batches import Rows
 from mha_cli.corpus.class_weights import loss_weights
-from mha_cli.corpus.corpus import EncodedTexts
+from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.linear.composition import encoder_of
 from mha_cli.model.classifier import build_classifier, freeze_below, start_from, start_words_from, up_to_logits
 from mha_cli.model.outputs import are_right, compile_forward, contrastive_loss, cross_entropy, predict_outputs

@@ -14,7 +14,7 @@ from mha_cli.analysis.inside.pruning import least_important, retrain, without_he
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoint
 from mha_cli.config.loading import load_config
 from mha_cli.config.settings import SampleData
-from mha_cli.corpus.corpus import EncodedTexts
+from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.linear.composition import decompose
 from mha_cli.linear.fit import fit_linear_model
 from mha_cli.model.classifier import start_from, to_model

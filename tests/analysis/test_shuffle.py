@@ -12,7 +12,7 @@ from mha_cli.analysis.evaluation import evaluate
 from mha_cli.analysis.shuffle import ROUNDING, ShuffleResult, shuffle_words, verdict
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.config.settings import Config
-from mha_cli.corpus.corpus import EncodedTexts
+from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.preparation.scored_texts import labelled_texts
 from tests.reviews import encoded
 

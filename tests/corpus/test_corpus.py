@@ -13,7 +13,9 @@ from sklearn.model_selection import train_test_split
 
 from mha_cli.config.settings import SampleData, TextConfig
 from mha_cli.corpus import corpus as corpus_module
-from mha_cli.corpus.corpus import Corpus, EncodedTexts, counted, drop_words, encode_labelled, join_texts, of_known_classes
+from mha_cli.corpus.batches import drop_words
+from mha_cli.corpus.corpus import Corpus, counted
+from mha_cli.corpus.encoded_texts import EncodedTexts, encode_labelled, join_texts, of_known_classes
 from mha_cli.records.reader import StreamWarnings
 from mha_cli.sources.labelled_text import LabelledText
 from mha_cli.sources.sample import SampleTexts

@@ -10,7 +10,7 @@ import pytest
 from mha_cli.arrays import Bools, Floats, Int32s
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config, LinearConfig
-from mha_cli.corpus.corpus import EncodedTexts
+from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.linear import dual_descent, one_vs_rest
 from mha_cli.linear import features as features_module
 from mha_cli.linear import fit as module

@@ -10,7 +10,7 @@ import pytest
 
 from mha_cli.config.loading import config_from_dict, config_to_dict
 from mha_cli.config.settings import FilesData, MemoryData, SampleData
-from mha_cli.corpus import corpus
+from mha_cli.corpus import encoded_texts
 from mha_cli.errors import MhaError
 from mha_cli.preparation import scored_texts
 from mha_cli.preparation.scored_texts import labelled_texts, located_texts
@@ -79,7 +79,7 @@ def test_a_validation_part_that_the_scores_have_learnt_from_is_told(refitted: di
 
 @pytest.mark.parametrize(("words", "share"), [("der Film superb", None), ("der Film langweilig", "67%")])
 def test_most_words_are_unknown(words: str, share: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus, "CHUNK_TOKENS", 7)
+    monkeypatch.setattr(encoded_texts, "CHUNK_TOKENS", 7)
     notes: list[str] = []
     labelled_texts(small_checkpoint(), films(f"{words},pos\n" * 40), "train", Callbacks(note=notes.append))
     of_words = f"{share} of the words are not in the model's vocabulary: was it trained on such texts, in this language?"

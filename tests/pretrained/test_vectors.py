@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.config.settings import Config, LinearConfig, TextConfig
-from mha_cli.corpus.corpus import encode_texts
+from mha_cli.corpus.encoded_texts import encode_texts
 from mha_cli.linear.features import embeddings_of_words, ngrams_of, text_features
 from mha_cli.linear.one_vs_rest import Examples, Regularization, fit_one_vs_rest
 from mha_cli.model.classifier import build_classifier, start_words_from

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mha_cli.corpus.corpus import EncodedTexts
+from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.errors import MhaError
 from mha_cli.runtime import probabilities
 from mha_cli.runtime.engine import Engine, EngineName

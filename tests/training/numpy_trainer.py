@@ -7,7 +7,7 @@ import numpy as np
 
 from mha_cli.config.parameters import num_outputs, parameter_table
 from mha_cli.config.settings import Config, FilesData, ModelConfig, TextConfig, TrainingConfig
-from mha_cli.corpus.corpus import EncodedTexts
+from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.preparation.prepare import PreparedData
 from mha_cli.runtime import forward
 from mha_cli.text.vocabulary import Vocabulary

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from mha_cli.config.settings import Config, TextConfig
-from mha_cli.corpus.corpus import EncodedTexts
+from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.preparation.prepare import PreparedData
 from mha_cli.runtime import forward
 from mha_cli.system import processor

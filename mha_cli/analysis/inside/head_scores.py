@@ -16,7 +16,7 @@ import tensorflow as tf
 from mha_cli.arrays import Float64s
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.corpus.batches import scoring_batches
-from mha_cli.corpus.corpus import EncodedTexts
+from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.model.classifier import after_embedding, encoder_blocks, linear_logits_of, to_model
 from mha_cli.model.outputs import compile_forward, cross_entropy, predict_probabilities
 from mha_cli.preparation.scored_texts import LabelledTexts

@@ -11,7 +11,7 @@ import numpy as np
 from mha_cli.analysis.inside.head_scores import HeadReport
 from mha_cli.checkpoint.file import Checkpoint, write_checkpoint
 from mha_cli.config.settings import Config, FilesData
-from mha_cli.corpus.corpus import EncodedTexts
+from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.errors import MhaError
 from mha_cli.linear.composition import decompose
 from mha_cli.linear.fit import fit_linear_model
