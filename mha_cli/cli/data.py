@@ -72,9 +72,9 @@ def data(
     config, layout = _config_of(files, reading, overrides or [])
     with status("reading") as callbacks:
         if label_issues is None:
-            from mha_cli.describe.profile import look_over
+            from mha_cli.describe.profile import data_overview
 
-            found: Any = look_over(config, layout is not None, callbacks)
+            found: Any = data_overview(config, layout is not None, callbacks)
         else:
             from mha_cli.analysis.label_issues import find_label_issues
 

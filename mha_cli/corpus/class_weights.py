@@ -36,5 +36,5 @@ def never_answered(class_weights: Literal["none", "balanced"], names: Sequence[s
     """A warning of classes that have texts and are never the answer, by class ids (N,), with a way out of the training's setting."""
     sizes, answered = (np.bincount(ids, minlength=len(names)) for ids in (labels, answers))
     missing = np.flatnonzero((sizes >= LEAST_TEXTS) & (answered == 0)).tolist()
-    named = listed([f"{printable(names[one])} ({plural(int(sizes[one]), 'text')})" for one in missing], NAMED_CLASSES)
+    named = listed([f"{printable(names[class_id])} ({plural(int(sizes[class_id]), 'text')})" for class_id in missing], NAMED_CLASSES)
     return f"classes that are never the answer: {named}; {WAYS_OUT[class_weights]}" if named else ""

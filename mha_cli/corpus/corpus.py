@@ -182,9 +182,9 @@ class Corpus:
         classes = rarest_classes(self._first_labels[rows])
         rng, drawn = np.random.default_rng((seed, stage)), list[int]()
         for class_id in np.unique(classes):
-            own = rows[classes == class_id]
-            is_new = len(own) > 1 and class_id not in rarest_classes(self._first_labels[earlier])
-            drawn += rng.permutation(own)[: max(round(share * len(own)), is_new)].tolist()
+            of_class = rows[classes == class_id]
+            is_new = len(of_class) > 1 and class_id not in rarest_classes(self._first_labels[earlier])
+            drawn += rng.permutation(of_class)[: max(round(share * len(of_class)), is_new)].tolist()
         return np.sort(np.array(drawn, np.int64))
 
     def facts(self, known: Vocabulary = NO_WORDS, new_share: float = 1.0) -> Facts:
@@ -255,8 +255,8 @@ class Corpus:
 def counted(texts: Iterable[Item], name: str, callbacks: Callbacks, every: int = 500) -> Iterator[Item]:
     """The texts of a source; their number so far is told after every ``every`` texts, and after every second."""
     number, last = 0, monotonic()
-    for number, one in enumerate(texts, start=1):
-        yield one
+    for number, text in enumerate(texts, start=1):
+        yield text
         if number % every == 0 or monotonic() - last > 1:
             last = monotonic()
             callbacks.count(f"reading {name}: {plural(number, 'text')}")

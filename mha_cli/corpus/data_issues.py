@@ -67,8 +67,8 @@ def refuse_unlearnable(where: str, sizes: Mapping[str, int], has_words: bool, ar
         raise MhaError(f"{where}: no text has a label", "a classifier needs texts of at least two classes")
     largest = max(sizes, key=sizes.__getitem__)
     if sizes[largest] == num_labels:
-        found = "every text has" if num_labels == num_texts else f"the only label, of {num_labels:,} of {num_texts:,} texts, is"
-        raise MhaError(f"{where}: {found} the class '{printable(largest)}'", "a classifier needs texts of at least two classes")
+        fault = "every text has" if num_labels == num_texts else f"the only label, of {num_labels:,} of {num_texts:,} texts, is"
+        raise MhaError(f"{where}: {fault} the class '{printable(largest)}'", "a classifier needs texts of at least two classes")
     if num_single > num_labels / 2:
         num_combined, example, separator = find_combined(sizes)
         hint = "check the label column"
@@ -76,8 +76,8 @@ def refuse_unlearnable(where: str, sizes: Mapping[str, int], has_words: bool, ar
             hint = "each .txt file is one text: give every text a file of its own, or write a table with columns of texts and labels"
         if num_combined:
             hint = f"labels look like several in one ({combined_in_words(example, separator)}): set data.label_separator to it"
-        found = plural(num_labels, "text" if num_labels == num_texts else "label")
-        raise MhaError(f"{where}: {num_single:,} of {found} have a class of their own", hint)
+        counted = plural(num_labels, "text" if num_labels == num_texts else "label")
+        raise MhaError(f"{where}: {num_single:,} of {counted} have a class of their own", hint)
     if missing := [name for name, size in sizes.items() if not size]:
         raise MhaError(f"{where}: the class '{printable(missing[0])}' has no text", "each class needs at least one to be learnt from")
     if not has_words:

@@ -27,8 +27,8 @@ _SETTING = re.compile(r" +(\w+):")
 def new_config(profile: DataProfile, recipe: Path) -> str:
     """The text of a YAML config: that of a recipe, with a data section of its own; what that says beside a source stays."""
     text = recipe.read_text(encoding="utf-8")
-    found = _SECTION.search(text)
-    section = found[0] if found else ""
+    match = _SECTION.search(text)
+    section = match[0] if match else ""
     kept = [line for line in section.splitlines() if (setting := _SETTING.match(line)) and setting[1] in DataSettings.model_fields]
     ours = "\n".join([*_data_section(profile), *kept]) + "\n"
     found_in_them = f"{plural(profile.texts.num_texts, 'text')}, {plural(len(profile.texts.classes), 'class')}"

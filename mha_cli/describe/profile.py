@@ -108,7 +108,7 @@ def profile_data(
     return DataProfile(tuple(given), len(paths), layout, figures, dialect)
 
 
-def look_over(config: Config, by_options: bool = False, callbacks: Callbacks = SILENT) -> DataOverview:
+def data_overview(config: Config, by_options: bool = False, callbacks: Callbacks = SILENT) -> DataOverview:
     """Read training and test data once each, as a stream; open settings are decided as in a training.
 
     Messages name options of the command rather than settings with ``by_options``.
@@ -157,8 +157,8 @@ def _most_together(corpus: Corpus) -> dict[str, int]:
     """The most frequent pairs of labels."""
     texts_CC = np.triu(corpus.labels.T.astype(np.int32) @ corpus.labels.astype(np.int32), 1)
     pairs = np.argsort(-texts_CC, axis=None, kind="stable")[:MOST_PAIRS]
-    found = zip(*np.unravel_index(pairs, texts_CC.shape), strict=True)
-    return {f"{corpus.class_names[one]} + {corpus.class_names[two]}": int(texts_CC[one, two]) for one, two in found if texts_CC[one, two]}
+    names, indices = corpus.class_names, zip(*np.unravel_index(pairs, texts_CC.shape), strict=True)
+    return {f"{names[i]} + {names[j]}": int(texts_CC[i, j]) for i, j in indices if texts_CC[i, j]}
 
 
 def _histogram(lengths: Int64s) -> dict[int, int]:

@@ -170,8 +170,8 @@ def _data_warnings(corpus: Corpus, source: TextSource, config: Config) -> Iterat
     if isinstance(source, FileTexts | MemoryTexts):
         read = source.warnings
         issues = corpus.data_issues(read)
-        if found := (issues if config.training.class_weights == "none" else replace(issues, rare=())).line():
-            yield f"{source.name}, {plural(len(corpus), 'text')}; {found}"
+        if line := (issues if config.training.class_weights == "none" else replace(issues, rare=())).line():
+            yield f"{source.name}, {plural(len(corpus), 'text')}; {line}"
         yield from read.lines
         for split in source.splits[1:]:
             try:

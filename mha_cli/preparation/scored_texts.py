@@ -88,33 +88,32 @@ def located_texts(data: DataSection, labelled: LabelledTexts, numbers: Sequence[
 def located_at(source: TextSource, split: str, rows: Sequence[int]) -> list[LabelledText]:
     """The texts of these numbers in a split, from 0."""
     wanted = set(rows)
-    found = {row: one for row, one in enumerate(source.read(split)) if row in wanted}
-    if len(found) < len(wanted):
+    texts = {row: text for row, text in enumerate(source.read(split)) if row in wanted}
+    if len(texts) < len(wanted):
         raise MhaError(f"{source.name}: has become shorter since it was read", "start again, and leave the data alone meanwhile")
-    return [found[row] for row in rows]
+    return [texts[row] for row in rows]
 
 
 def same_texts(
     checkpoints: Sequence[Checkpoint], data: DataSection, split: str | None = None, callbacks: Callbacks = SILENT
 ) -> list[LabelledTexts]:
     """Read the same split for several models, once for all that read alike; ids of classes that a model lacks come after its own."""
-    first, read = checkpoints[0], dict[object, LabelledTexts]()
-    every = sorted({name for one in checkpoints for name in one.class_names})
+    first, read, for_each = checkpoints[0], dict[object, LabelledTexts](), list[LabelledTexts]()
+    every = sorted({name for model in checkpoints for name in model.class_names})
     for other in checkpoints:
-        if sum(all(name in one.class_names for one in checkpoints) for name in every) < 2:
+        if sum(all(name in model.class_names for model in checkpoints) for name in every) < 2:
             refuse_other_classes(other.name, other.class_names, first.name, first.class_names)
-        parts = [(one.config.data, one.config.seed, one.class_names) for one in (first, other)]
-        if split == "validation" and parts[0] != parts[1]:
+        held_out_by = [(model.config.data, model.config.seed, model.class_names) for model in (first, other)]
+        if split == "validation" and held_out_by[0] != held_out_by[1]:
             raise MhaError(f"{other.name}: holds out other texts in training than {first.name}", "say with --split which to take")
-    found = []
-    for one in checkpoints:
-        key = (one.config.text, one.class_names, one.vocabulary.tokens, one.tokenizer, split == "validation" and one.name)
+    for model in checkpoints:
+        key = (model.config.text, model.class_names, model.vocabulary.tokens, model.tokenizer, split == "validation" and model.name)
         if key not in read:
-            names = (*one.class_names, *(name for name in every if name not in one.class_names))
-            read[key] = labelled_texts(replace(one, class_names=names), data, split, callbacks, unseen=True)
-        one.memory_estimate.refuse_too_long(int(read[key].texts.longest_readings.max(initial=0)))
-        found.append(read[key])
-    return found
+            names = (*model.class_names, *(name for name in every if name not in model.class_names))
+            read[key] = labelled_texts(replace(model, class_names=names), data, split, callbacks, unseen=True)
+        model.memory_estimate.refuse_too_long(int(read[key].texts.longest_readings.max(initial=0)))
+        for_each.append(read[key])
+    return for_each
 
 
 def refuse_unreadable(data: DataSection, split: str | None) -> None:

@@ -123,7 +123,7 @@ class FileTexts(TextSource):
             columns = columns._replace(fields=(*columns.fields, column))
         texts, later = StoredTexts(self._labelled(self.settings.train_paths, columns, warnings)), self._later_texts(warnings)
         if self._layout.has_split:
-            return texts, np.array([is_for_testing(text.part) for text in texts]), later, warnings
+            return texts, np.array([is_for_testing(text.group) for text in texts]), later, warnings
         share, by_names = self.settings.test_share or 0, self.settings.validation == "names"
         return texts, drawn_for_testing(texts, share, by_names, self.name, by_groups=bool(column)), later, warnings
 
@@ -186,8 +186,8 @@ def _file_texts(path: str, form: Format, reading: Reading, separator: str | None
         empty = False
         label, *more = record.fields
         weight = weight_of(more.pop(0), place_of(path, record.line), columns.weight) if columns.weight else 1.0
-        one = labelled(record.text, label, path, record.line, *more, column=columns.fields[0], separator=separator)
-        yield one if weight == 1.0 else one._replace(weight=weight)
+        text = labelled(record.text, label, path, record.line, *more, column=columns.fields[0], separator=separator)
+        yield text if weight == 1.0 else text._replace(weight=weight)
     if empty:
         hint = _ROWS.get(form, f"write a header line ({columns.header}) and one text per row")
         raise MhaError(f"{reading.name}: the file is empty", hint)
@@ -201,8 +201,8 @@ def _folder_texts(folder: str, reading: Reading) -> Iterator[LabelledText]:
         if not _text_files(entry):
             shown, folders = shown_path(entry.path), [inner.name for inner in _entries(entry.path) if inner.is_dir()]
             if folders:
-                found = f"{shown}: no .txt files, only the sub-folders {shown_columns(folders)}"
-                raise MhaError(found, f"perhaps {shown} is the folder to give")
+                fault = f"{shown}: no .txt files, only the sub-folders {shown_columns(folders)}"
+                raise MhaError(fault, f"perhaps {shown} is the folder to give")
             raise MhaError(f"{shown}: no .txt files", "put the texts of the class there, one per .txt file, or remove the folder")
     for entry in class_folders:
         of_class = labelled("", entry.name, entry.path)

@@ -34,16 +34,16 @@ def drawn_for_testing(texts: Iterable[LabelledText], share: float, by_names: boo
     Args:
         share: share of the distinct texts to draw, in (0, 1).
         by_names: True to draw whole groups of texts that share rare names, of any class.
-        by_groups: True to draw whole groups, by ``part`` of the texts.
+        by_groups: True to draw whole groups, by ``group`` of the texts.
     """
     label_ids, names = dict[str | tuple[str, ...], int](), dict[int, list[str]]()
     digests, label_numbers = array("Q"), array("i")
-    for one in texts:
-        unit = str(one.part) if by_groups else one.text
+    for text in texts:
+        unit = str(text.group) if by_groups else text.text
         digests.append(int.from_bytes(blake2b(unit.encode(), digest_size=8).digest()))
-        label_numbers.append(label_ids.setdefault(one.label, len(label_ids)))
+        label_numbers.append(label_ids.setdefault(text.label, len(label_ids)))
         if by_names and not by_groups:
-            names.setdefault(digests[-1], names_in(one.text))
+            names.setdefault(digests[-1], names_in(text.text))
     labels = rarest_classes(numbers_of_labels(list(label_ids), names_in_labels(label_ids))[np.array(label_numbers, np.int32)])
     distinct, first, text_of = np.unique(np.array(digests, np.uint64), return_index=True, return_inverse=True)
     drawn_texts = np.zeros(len(distinct), bool)
@@ -96,8 +96,8 @@ def groups_by_names(names: Sequence[Sequence[str]]) -> Int64s:
         strong = (similar.data > SAME_SUBJECT) & (similar.row + start < similar.col)
         links.append(np.stack([similar.data[strong], similar.row[strong] + start, similar.col[strong]]))
     _, first, second = (all_links := np.concatenate(links, axis=1))[:, np.argsort(-all_links[0], kind="stable")]
-    for one, other in zip(first.astype(int), second.astype(int), strict=True):
-        a, b = group_of(one), group_of(other)
+    for row, other in zip(first.astype(int), second.astype(int), strict=True):
+        a, b = group_of(row), group_of(other)
         if a != b and sizes[a] + sizes[b] <= MOST_TOGETHER:
             groups[b] = a
             sizes[a] += sizes[b]
@@ -105,7 +105,7 @@ def groups_by_names(names: Sequence[Sequence[str]]) -> Int64s:
 
 
 def held_out_groups(groups: Int64s, share: float, seed: int) -> Int64s:
-    """Int64s of whole groups, drawn at random among those large enough, until they hold the given share of all texts; sorted."""
+    """Rows of whole groups, drawn at random among those large enough, until they hold the given share of all texts; sorted."""
     _, inverse, counts = np.unique(groups, return_inverse=True, return_counts=True)
     order = np.random.default_rng(seed).permutation(np.flatnonzero(counts >= LEAST_TOGETHER))
     wanted = np.searchsorted(np.cumsum(counts[order]), share * len(groups)) + 1

@@ -40,12 +40,12 @@ class MemoryTexts(TextSource):
 
 def texts_in(texts: Iterable[object]) -> list[str]:
     """The texts of a list or generator as a list; a single string, a table and anything but strings are refused."""
-    found = list[str]()
+    strings = list[str]()
     for number, text in enumerate(_several(texts, "text")):
         if not isinstance(text, str):
             raise MhaError(f"texts[{number}] is {printable(repr(text), 60)}", "give texts as strings")
-        found.append(text)
-    return found
+        strings.append(text)
+    return strings
 
 
 def _several(given: Iterable[object], what: str) -> Iterable[object]:

@@ -16,7 +16,7 @@ class LabelledText(NamedTuple):
     spelling: str = ""  # label as the source spells it; empty where that is the name
     file: str = ""  # path of its file; in a source without files, the source and its split in words
     line: int | None = None  # line where it begins, from 1, in Parquet its row, without files its number; None for a file that is the text
-    part: object = None  # value of a further column that was asked for
+    group: object = None  # value of its split or group column; of a twin of the sample, its sentence plan
     weight: float = 1.0  # how much it counts in training
     stage: int = 0  # 0, or the number of the file of ``data.more`` that has the text first, from 1
     first_label: Label | None = None  # label that it had there, by which it was held out or not; None for the same label

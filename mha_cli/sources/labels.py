@@ -28,26 +28,26 @@ _ZERO_WIDTH_SPACE = "\u200b"
 
 
 def labelled(
-    text: str, label: object, file: str, line: int | None = None, part: object = None, *, column: str = "", separator: str | None = None
+    text: str, label: object, file: str, line: int | None = None, group: object = None, *, column: str = "", separator: str | None = None
 ) -> LabelledText:
     """A text with the class name of its label, which is in a column, or with those of a list of labels; see ``LabelledText``.
 
     With a ``separator``, every text has a list of labels: a string is split, and a missing label is an empty list, like an empty cell.
     """
     if separator is not None or is_list(label):
-        return LabelledText(text, class_names(label, place_of(file, line), column, separator), "", file, line, part)
+        return LabelledText(text, class_names(label, place_of(file, line), column, separator), "", file, line, group)
     name, spelling = class_name(label, place_of(file, line), column), str(label)
-    return LabelledText(text, name, "" if spelling == name else spelling, file, line, part)
+    return LabelledText(text, name, "" if spelling == name else spelling, file, line, group)
 
 
 def merged(texts: Iterable[LabelledText], merge_labels: Mapping[str, str]) -> Iterator[LabelledText]:
     """The same texts without the labels that ``data.merge_labels`` takes for others, however it spells them."""
     others = {name_of(label): name_of(other) for label, other in merge_labels.items()}
-    for one in texts:
-        if isinstance(one.label, str):
-            yield one._replace(label=others[one.label]) if one.label in others else one
+    for text in texts:
+        if isinstance(text.label, str):
+            yield text._replace(label=others[text.label]) if text.label in others else text
         else:
-            yield one._replace(label=tuple(sorted({others.get(name, name) for name in one.label})))
+            yield text._replace(label=tuple(sorted({others.get(name, name) for name in text.label})))
 
 
 def is_list(label: object) -> bool:
@@ -106,8 +106,8 @@ def class_name(label: object, location: str, column: str = "") -> str:
         raise MhaError(f"{what} is an object", ONE_VALUE)
     if is_missing(value):
         raise MhaError(f"{what} is missing", LEAVE_OUT)
-    found = f"is the fraction {json.dumps(value)}" if isinstance(value, float) else f"has the type {type(value).__name__}"
-    raise MhaError(f"{what} {found}", ONE_VALUE)
+    fault = f"is the fraction {json.dumps(value)}" if isinstance(value, float) else f"has the type {type(value).__name__}"
+    raise MhaError(f"{what} {fault}", ONE_VALUE)
 
 
 def is_missing(value: object) -> bool:
@@ -136,5 +136,5 @@ def find_respelt(classes: Mapping[str, int]) -> dict[str, str]:
 def refuse_other_classes(name: str, classes: Sequence[str], other: str, others: Sequence[str]) -> None:
     """Refuse a model whose classes are not those of another model, or of the texts."""
     if odd := sorted(set(classes) ^ set(others)):
-        names = listed([printable(one) for one in odd], NAMED_CLASSES)
+        names = listed([*map(printable, odd)], NAMED_CLASSES)
         raise MhaError(f"{name}: has other classes than {other}: {names}", "take models of the same classes")

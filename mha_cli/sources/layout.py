@@ -75,25 +75,24 @@ def find_layout(path: str, text_column: str | None = None, label_column: str | N
     if form == "fasttext":
         return Layout("fastText")
     if form in ("csv", "tsv"):
-        found, values = _table(path, form, text_column, label_column, dialect)
+        layout, values = _table(path, form, text_column, label_column, dialect)
     else:
         values = _by_key(_objects(path, form, dialect))
-        found = Layout("Parquet" if form == "parquet" else "JSON lines", columns=tuple(values))
+        layout = Layout("Parquet" if form == "parquet" else "JSON lines", columns=tuple(values))
     if not any(values.values()):
-        return replace(found, columns=())  # reading the file gives the error
+        return replace(layout, columns=())  # reading the file gives the error
     if len(values) == 1:
         hint = "put the class of every text beside it, in a table or in JSON, or before it as __label__CLASS"
         raise MhaError(f"{shown_path(path)}: a single column, so there are no labels", hint)
-    given = _given(label_column, found)
-    text, text_reason = _given(text_column, found) or _guessed_text(values, given[0] if given else None, path)
+    given = _given(label_column, layout)
+    text, text_reason = _given(text_column, layout) or _guessed_text(values, given[0] if given else None, path)
     label, label_reason = given or _guessed_label(values, text, path)
-    part = _part_column({name: own for name, own in values.items() if name not in (text, label)})
+    part = _part_column({name: of_column for name, of_column in values.items() if name not in (text, label)})
     separator, example = _label_separator(values.get(label, []))
     if binary := () if given else _binary_columns(values, label):
         label_reason = f"one of {len(binary)} columns of 0 and 1: {listed(binary, MOST_OTHERS)}; the others are not read"
-    return Layout(
-        found.format, found.separator, found.header, found.columns, text, label, text_reason, label_reason, part, separator, example, binary
-    )
+    head = layout.format, layout.separator, layout.header, layout.columns
+    return Layout(*head, text, label, text_reason, label_reason, part, separator, example, binary)
 
 
 def _objects(path: str, form: Format, dialect: Dialect) -> Iterator[Mapping[str, object]]:
@@ -111,9 +110,9 @@ def _objects(path: str, form: Format, dialect: Dialect) -> Iterator[Mapping[str,
 
 def _by_key(objects: Iterable[Mapping[str, object]]) -> Values:
     values, size = Values(), 0
-    for found in islice(objects, SAMPLE_ROWS):
-        for key in dotted_keys(found):
-            value = value_at(found, key)
+    for json_value in islice(objects, SAMPLE_ROWS):
+        for key in dotted_keys(json_value):
+            value = value_at(json_value, key)
             values.setdefault(key, []).append(value)
             size += len(value) if isinstance(value, str) else 1
         if size > SAMPLE_CHARACTERS:
@@ -128,10 +127,10 @@ def _table(
     columns = Columns(text_column or "1", (label_column or "2",), "--text-column", "--label-column", required=True)
     reading = replace(file_reading(path, columns, dialect), strict=False)
     lines = islice(text_lines(file_pieces(path), reading), skip, None)
-    separator, found = table_rows("\t" if form == "tsv" else ",", lines, reading)
+    separator, table = table_rows("\t" if form == "tsv" else ",", lines, reading)
     rows, size, top = list[list[str]](), 0, 0
     broken: Row | None = None
-    for row in found:
+    for row in table:
         if row.fault or (rows and row.values and len(row.values) != len(rows[0])):
             broken = broken or row
         elif row.values:
@@ -164,21 +163,21 @@ def _table(
     return Layout("table", SEPARATORS[separator], header, tuple(names)), single if len(single) > 1 else values
 
 
-def _given(column: str | None, found: Layout) -> tuple[str, str] | None:
+def _given(column: str | None, layout: Layout) -> tuple[str, str] | None:
     """The requested column; one of a table with a header that is given by its number gets its name."""
     if column is None:
         return None
-    if found.header and column not in found.columns and is_number(column) and 0 < int(column) <= len(found.columns):
-        column = found.columns[int(column) - 1]
+    if layout.header and column not in layout.columns and is_number(column) and 0 < int(column) <= len(layout.columns):
+        column = layout.columns[int(column) - 1]
     return column, "given"
 
 
 def _guessed_text(values: Values, label_column: str | None, path: str) -> tuple[str, str]:
-    def weight(column: str) -> float:
-        found = values[column]
-        return _num_letters(found) * len(set(map(str, found))) / len(found) if found else 0
-
-    weights = {column: weight(column) for column in values if column != label_column}
+    weights = {
+        column: _num_letters(cells) * len(set(map(str, cells))) / max(1, len(cells))
+        for column, cells in values.items()
+        if column != label_column
+    }
     longest = max(weights, key=weights.__getitem__, default=None)
     if longest is None or not weights[longest]:
         raise MhaError(f"{shown_path(path)}: no column of texts among {shown_columns(list(values))}", "set --text-column")
@@ -201,14 +200,14 @@ def is_for_testing(part: object) -> bool:
     return str(part).strip().casefold() in ("test", "testing")
 
 
-def _num_letters(found: Sequence[object]) -> int:
-    texts = [value for value in found if isinstance(value, str) and not _CODE.fullmatch(value.strip())]
+def _num_letters(cells: Sequence[object]) -> int:
+    texts = [value for value in cells if isinstance(value, str) and not _CODE.fullmatch(value.strip())]
     return sum(len(word) for text in texts for word in _WORDS.findall(text))
 
 
 def _guessed_label(values: Values, text_column: str, path: str) -> tuple[str, str]:
     least = max(map(len, values.values())) / 2  # an object may lack a key
-    numbers = {column: _num_classes(column, found) for column, found in values.items() if column != text_column and len(found) > least}
+    numbers = {column: _num_classes(column, cells) for column, cells in values.items() if column != text_column and len(cells) > least}
     likely = [column for column, number in numbers.items() if number]
     if not likely:
         raise MhaError(f"{shown_path(path)}: no column of few classes among {shown_columns(list(values))}", "set --label-column")
@@ -218,15 +217,15 @@ def _guessed_label(values: Values, text_column: str, path: str) -> tuple[str, st
 
 
 def _binary_columns(values: Values, label: str) -> tuple[str, ...]:
-    """The columns of 0 and 1 that are labels by their names as much as the label column is one; none if it is the only one."""
+    """The columns of 0 and 1 whose names rank like the label column's; none if that is the only one."""
     alike = [column for column in values if _rank(column) == _rank(label)]
     binary = tuple(column for column in alike if {name_of(str(value)) for value in values[column]} <= {"0", "1", "False", "True"})
     return binary if label in binary and len(binary) > 1 else ()
 
 
-def _label_separator(found: Sequence[object]) -> tuple[str | None, str]:
+def _label_separator(cells: Sequence[object]) -> tuple[str | None, str]:
     """What separates several labels in a cell, and such a cell; None if a text has one."""
-    _, example, separator = find_combined(Counter(value for value in found if isinstance(value, str) and value.strip()))
+    _, example, separator = find_combined(Counter(value for value in cells if isinstance(value, str) and value.strip()))
     return separator or None, example
 
 
@@ -236,15 +235,15 @@ def _others(likely: Sequence[str], column: str) -> str:
     return f"; other candidates: {listed(others, MOST_OTHERS)}" if others else ""
 
 
-def _num_classes(column: str, found: Sequence[object]) -> int:
+def _num_classes(column: str, cells: Sequence[object]) -> int:
     """How many classes a column would have; 0 if it looks like something else. Lists and cells with parts are several labels per text."""
-    separator = _label_separator(found)[0]
-    found = [labels_in(value, separator) if separator and isinstance(value, str) else value for value in found]
-    found = [label for value in found for label in (value if isinstance(value, list) else (value,))]
-    fractions = sum(isinstance(value, float) and math.isfinite(value) and not value.is_integer() for value in found)
-    if fractions > MOST_FRACTIONS * len(found):
+    separator = _label_separator(cells)[0]
+    cells = [labels_in(cell, separator) if separator and isinstance(cell, str) else cell for cell in cells]
+    values = [label for cell in cells for label in (cell if isinstance(cell, list) else (cell,))]
+    fractions = sum(isinstance(value, float) and math.isfinite(value) and not value.is_integer() for value in values)
+    if fractions > MOST_FRACTIONS * len(values):
         return 0
-    labels = [*filter(None, (name_of(str(value)) for value in found if isinstance(value, str | int | float)))]
+    labels = [*filter(None, (name_of(str(value)) for value in values if isinstance(value, str | int | float)))]
     number = len(set(labels))
     usual = sorted(labels, key=len)[len(labels) // 2] if labels else ""
     least = 1 if _rank(column) < len(LABEL_NAMES) else 2
@@ -253,7 +252,7 @@ def _num_classes(column: str, found: Sequence[object]) -> int:
 
 
 def _rank(column: str) -> float:
-    """The place of a column among the usual names of labels, which is better than that of one with such a name as a part."""
+    """Rank of a column among the usual names of labels, smallest first; a name with such a part, as in ``my_label``, ranks half lower."""
     name = plain_name(column.rpartition(".")[2])
     parts = [_RANKS[part] + 0.5 for part in re.split(r"[\W_]+", name) if part in _RANKS]
     return _RANKS[name] if name in _RANKS else min(parts, default=len(LABEL_NAMES))

@@ -14,9 +14,9 @@ def matching_paths(given: str) -> list[str]:
     pattern = os.path.expanduser(given)
     if not _PATTERN.search(pattern) or os.path.lexists(pattern):
         return [pattern]
-    if not (found := glob.glob(pattern, recursive=True)):
+    if not (paths := glob.glob(pattern, recursive=True)):
         raise MhaError(f"{shown_path(given)}: no file matches", "check the pattern; relative paths start at the current folder")
-    return sorted(found, key=natural_order)
+    return sorted(paths, key=natural_order)
 
 
 def natural_order(name: str) -> tuple[list[tuple[int, str]], str]:

@@ -57,6 +57,6 @@ def labelled_format(path: str, dialect: Dialect = USUAL) -> Format:
         return "fasttext" if next(filter(None, pieces), b"").startswith(LABEL_PREFIX.encode()) else "csv"
     if extension not in EXTENSIONS:
         refuse_binary(next(unpacked_file(path), b""), shown_path(path))
-        found = f"unknown extension {printable(extension)}" if extension else "no extension that tells its format"
-        raise MhaError(f"{shown_path(path)}: {found}", _KINDS)
+        fault = f"unknown extension {printable(extension)}" if extension else "no extension that tells its format"
+        raise MhaError(f"{shown_path(path)}: {fault}", _KINDS)
     return EXTENSIONS[extension]

@@ -217,7 +217,7 @@ class SampleTexts(TextSource):
         self._config = config
 
     def read(self, split: str) -> Iterator[LabelledText]:
-        """The reviews of a split, shuffled, in an order that the seed fixes; ``part`` is a twin's sentence plan."""
+        """The reviews of a split, shuffled, in an order that the seed fixes; ``group`` is a twin's sentence plan."""
         if split not in self.splits:
             raise MhaError(f"the sample reviews have no split {printable(repr(split))}", did_you_mean(split, self.splits))
         is_test, file = split != "train", f"sample, split {split}"
@@ -241,8 +241,8 @@ class SampleTexts(TextSource):
                 remarks.add(text)
                 reviews.append((text, class_id, None))
         rng.shuffle(reviews)
-        for line, (text, class_id, part) in enumerate(reviews, 1):
-            yield LabelledText(text, self.class_names[class_id], "", file, line, part)
+        for line, (text, class_id, group) in enumerate(reviews, 1):
+            yield LabelledText(text, self.class_names[class_id], "", file, line, group)
 
 
 def _remark(class_id: int, rng: random.Random) -> str:

@@ -19,7 +19,7 @@ class StoredTexts:
         self._file, self._bounds = temporary_file(self, NEEDS), [0]  # where each block begins in the file, and the last one ends
 
     def __iter__(self) -> Iterator[LabelledText]:
-        """The texts: the first time from the stream, to its end; later from the file, without their ``part``."""
+        """The texts: the first time from the stream, to its end; later from the file, without their ``group``."""
         source, self._source = self._source, None
         return self._from_file() if source is None else self._from_source(source)
 
@@ -27,7 +27,7 @@ class StoredTexts:
         block, num_characters = list[LabelledText](), 0
         for text in source:
             yield text
-            block.append(text._replace(part=None))
+            block.append(text._replace(group=None))
             num_characters += len(text.text)
             if len(block) == BLOCK_TEXTS or num_characters > BLOCK_CHARACTERS:
                 self._write(block)

@@ -25,8 +25,8 @@ def one_hot(labels: Labels, num_classes: int) -> Floats:
 
 def has_class(labels: Labels, class_id: int) -> Bools:
     """Which texts have a class, (N,)."""
-    found: Bools = labels[:, class_id] if are_several(labels) else labels == class_id
-    return found
+    has_it: Bools = labels[:, class_id] if are_several(labels) else labels == class_id
+    return has_it
 
 
 def class_sizes(labels: Labels, num_classes: int) -> Int64s:
@@ -52,10 +52,10 @@ def numbers_of_labels(labels: Sequence[str | tuple[str, ...]], class_names: Sequ
     single = [label for label in labels if isinstance(label, str)]
     if len(single) == len(labels):
         return np.array([class_ids[label] for label in single], np.int32)
-    found = np.zeros((len(labels), len(class_names)), bool)
+    memberships = np.zeros((len(labels), len(class_names)), bool)
     for row, label in enumerate(labels):
-        found[row, [class_ids[name] for name in names_in_labels([label])]] = True
-    return found
+        memberships[row, [class_ids[name] for name in names_in_labels([label])]] = True
+    return memberships
 
 
 def names_in_labels(labels: Iterable[str | tuple[str, ...]]) -> list[str]:

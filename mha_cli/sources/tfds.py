@@ -36,7 +36,7 @@ class TfdsTexts(TextSource):
         self._way_out = f"remove {shown_path(self._builder.data_path)}, and fetch or copy the set again"
         labels, place = _class_labels(self._builder.info.features, settings), f"{settings.name}, {settings.label_key}"
         self._named = [*merged((labelled("", label, place) for label in labels), settings.merge_labels)]  # a text to fill in for each id
-        self.class_names = tuple(names_in_labels(one.label for one in self._named))
+        self.class_names = tuple(names_in_labels(text.label for text in self._named))
         if not self._builder.data_path.exists():
             _prepare(self._builder, settings.name, data_dir, log)
         self._split_names = tuple(map(str, self._builder.info.splits))
@@ -122,15 +122,16 @@ def _class_labels(features: Any, settings: TfdsData) -> tuple[str, ...]:
     import numpy as np
     import tensorflow_datasets as tfds
 
-    found = dict(features.items()) if isinstance(features, tfds.features.FeaturesDict) else {}
-    texts = [key for key, one in found.items() if isinstance(one, tfds.features.Tensor) and one.shape == () and one.np_dtype == np.object_]
-    labels = [key for key, one in found.items() if isinstance(one, tfds.features.ClassLabel) and one.num_classes is not None]
+    known = dict(features.items()) if isinstance(features, tfds.features.FeaturesDict) else {}
+    strings = {key: feature for key, feature in known.items() if isinstance(feature, tfds.features.Tensor) and feature.shape == ()}
+    texts = [key for key, feature in strings.items() if feature.np_dtype == np.object_]
+    labels = [key for key, feature in known.items() if isinstance(feature, tfds.features.ClassLabel) and feature.num_classes is not None]
     wanted = (("data.text_key", settings.text_key, texts, "a text"), ("data.label_key", settings.label_key, labels, "a class label"))
     for setting, key, choices, kind in wanted:
         if key not in choices:
             hint = did_you_mean(printable(key), [*map(printable, choices)]) if choices else "choose another set"
             raise MhaError(f'{settings.name}: no feature "{printable(key)}" that is {kind} ({setting})', hint)
-    return tuple(map(str, found[settings.label_key].names))
+    return tuple(map(str, known[settings.label_key].names))
 
 
 def _prepare(builder: Any, name: str, data_dir: str, log: Callable[[str], None]) -> None:

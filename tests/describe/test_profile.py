@@ -12,7 +12,7 @@ from mha_cli.config.loading import load_config
 from mha_cli.config.recipes import find_config
 from mha_cli.config.settings import FilesData
 from mha_cli.describe.new_config import new_config
-from mha_cli.describe.profile import DataProfile, Lengths, TextFigures, look_over, profile_data
+from mha_cli.describe.profile import DataProfile, Lengths, TextFigures, data_overview, profile_data
 from mha_cli.errors import MhaError
 from mha_cli.sources.layout import Layout
 from tests.records.test_reader import STREAMS
@@ -56,7 +56,7 @@ def test_lists_in_cells_are_several_labels(cell: str, found: set[str]) -> None:
     profile = profile_data(["a.jsonl"])
     assert profile.texts.classes.keys() == found and profile.texts.labels_per_text == 1.5
     Path("a.yaml").write_text(new_config(profile, find_config("text")))
-    assert look_over(load_config("a.yaml")).train.texts.classes == profile.texts.classes
+    assert data_overview(load_config("a.yaml")).train.texts.classes == profile.texts.classes
 
 
 def test_columns_of_0_and_1_are_told() -> None:
@@ -75,7 +75,7 @@ def test_labels_that_differ_in_case_alone_are_merged_where_one_spelling_is_rare(
     assert "  merge_labels: {No: no, BILLING: billing}  # labels that differ in case alone\n" in written
     assert "  # merge_labels: {Polish: polish}  (for labels that mean the same; both spellings are frequent)\n" in written
     Path("a.yaml").write_text(written)
-    assert look_over(load_config("a.yaml")).train.texts.classes == {"billing": 44, "no": 33, "polish": 30, "Polish": 20}
+    assert data_overview(load_config("a.yaml")).train.texts.classes == {"billing": 44, "no": 33, "polish": 30, "Polish": 20}
 
 
 def profile(data: tuple[str, ...], text_column: str, label_column: str) -> DataProfile:
@@ -125,7 +125,7 @@ def test_figures_of_both() -> None:
     assert (both.data, both.num_files, both.texts.num_texts, both.texts.num_blank) == (("train.jsonl", "t?s*.jsonl"), 2, 10, 3)
     assert (both.texts.classes, both.texts.lengths, [*both.texts.scripts]) == ({"x": 5, "y": 4, "z": 1}, Lengths(3, 4, 9), ["Latin"])
     settings = ["data.train=train.jsonl", "data.test=test.jsonl", "text.sequence_length=3", "text.vocabulary_size=6"]
-    found = look_over(load_config(find_config("text"), settings))
+    found = data_overview(load_config(find_config("text"), settings))
     assert (found.data, found.vocabulary_size, found.sequence_length) == ("train.jsonl", 6, 3)
     train, test = found.train, found.test
     assert test is not None
@@ -143,7 +143,7 @@ def test_figures_of_both() -> None:
 
 def test_the_recipe_decides_lengths_and_vocabulary_from_the_texts() -> None:
     write("train.jsonl", [(f"{'word ' * 30} {number}", "xy"[number % 2]) for number in range(50)])
-    found = look_over(load_config(find_config("text"), ["data.train=train.jsonl"]))
+    found = data_overview(load_config(find_config("text"), ["data.train=train.jsonl"]))
     assert (found.vocabulary_size, found.sequence_length, found.test) == (53, 31, None)
     assert (found.train.num_cut, found.train.histogram) == (0, {32: 50})
     assert found.train.unknown_share == pytest.approx(1 / 31)
@@ -152,6 +152,6 @@ def test_the_recipe_decides_lengths_and_vocabulary_from_the_texts() -> None:
 def test_texts_without_a_word() -> None:
     write("train.jsonl", [("fine", "x"), ("fine", "x"), ("dull", "y"), ("dull", "y")])
     write("test.jsonl", [("", "x"), ("", "y")])
-    found = look_over(load_config(find_config("text"), ["data.train=train.jsonl", "data.test=test.jsonl"])).test
+    found = data_overview(load_config(find_config("text"), ["data.train=train.jsonl", "data.test=test.jsonl"])).test
     assert found is not None
     assert (found.texts.num_wordless, found.unknown_share, found.histogram) == (2, 0.0, {1: 2})

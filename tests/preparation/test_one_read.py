@@ -10,7 +10,7 @@ import pytest
 
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config
-from mha_cli.describe.profile import look_over
+from mha_cli.describe.profile import data_overview
 from mha_cli.preparation.prepare import prepare
 from mha_cli.preparation.scored_texts import labelled_texts
 from mha_cli.sources import files, layout, raw_files
@@ -77,7 +77,7 @@ def scored(config: Config) -> None:
         ({**NAMED, "test_share": None, "test": "groups.csv"}, 0),
     ],
 )
-@pytest.mark.parametrize("use", [trained, scored, look_over])
+@pytest.mark.parametrize("use", [trained, scored, data_overview])
 def test_each_file_is_read_once(use: Callable[[Config], None], data: dict[str, Any], num_layouts: int, num_read: Counter[str]) -> None:
     use(config_from_dict({"data": {"source": "files", **data}}, "test"))
     assert num_read.pop("layouts", 0) == num_layouts

@@ -9,7 +9,7 @@ import pytest
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import TextConfig
 from mha_cli.corpus import corpus
-from mha_cli.describe.profile import look_over, profile_data
+from mha_cli.describe.profile import data_overview, profile_data
 from mha_cli.preparation.prepare import prepare
 from mha_cli.records.reader import StreamWarnings
 from mha_cli.sources.in_memory import MemoryTexts
@@ -92,7 +92,7 @@ def test_labels_that_look_like_mistakes_are_noted_by_every_command(labels: list[
     notes = notes_of("".join(f"a text {number},{label}\n" for number, label in enumerate(labels)))
     assert notes[0] == f"train.csv, {len(labels)} texts; {issues}"
     config = config_from_dict({"data": {"source": "files", "train": "train.csv"}}, "test")
-    assert profile_data(["train.csv"]).texts.line() == issues == look_over(config).train.texts.line()
+    assert profile_data(["train.csv"]).texts.line() == issues == data_overview(config).train.texts.line()
 
 
 @pytest.mark.parametrize("balanced", ["none", "balanced"])

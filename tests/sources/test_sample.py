@@ -21,8 +21,8 @@ def tokens(text: str) -> list[str]:
 
 
 def plan_of(review: LabelledText) -> sample.Plan:
-    assert isinstance(review.part, sample.Plan)
-    return review.part
+    assert isinstance(review.group, sample.Plan)
+    return review.group
 
 
 def test_seed_0_is_what_it_was() -> None:
@@ -48,7 +48,7 @@ def test_no_review_occurs_twice() -> None:
 def test_a_third_are_twins_with_the_same_tokens_and_opposite_classes(split: str, num_twins: int) -> None:
     labels_of_bag: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for review in source().read(split):
-        if review.part:
+        if review.group:
             labels_of_bag[tuple(sorted(tokens(review.text)))].append(review.label)
     # Both twins of every pair are here, so whatever sees only the bag is right on exactly half of them.
     assert all(Counter(labels)["neg"] == Counter(labels)["pos"] for labels in labels_of_bag.values())
@@ -56,7 +56,7 @@ def test_a_third_are_twins_with_the_same_tokens_and_opposite_classes(split: str,
 
 
 def test_twins_are_the_test_reviews_with_a_plan() -> None:
-    with_plan = Counter(review.text for review in source().read("test") if review.part)
+    with_plan = Counter(review.text for review in source().read("test") if review.group)
     assert Counter(review.text for review in source().read("twins")) == with_plan
 
 
@@ -68,7 +68,7 @@ def test_no_word_has_both_classes() -> None:
 
 
 def test_no_two_parts_of_a_test_plan_meet_in_training() -> None:
-    train, test = ({plan_of(one) for one in source(20_000).read(split) if one.part} for split in ("train", "test"))
+    train, test = ({plan_of(one) for one in source(20_000).read(split) if one.group} for split in ("train", "test"))
     for first, second in combinations(range(4), 2):
         train_pairs, test_pairs = ({(plan[first], plan[second]) for plan in plans} for plans in (train, test))
         assert train_pairs.isdisjoint(test_pairs)
