@@ -26,7 +26,7 @@ from mha_cli.sources.layout import Layout, find_layout, is_for_testing
 from mha_cli.sources.paths import matching_paths, natural_order
 from mha_cli.sources.raw_files import file_pieces, file_reading, is_folder, labelled_format, unpacked_file
 from mha_cli.sources.stored_texts import StoredTexts
-from mha_cli.sources.text_weights import weight_of, with_weight, without_weights
+from mha_cli.sources.text_weights import weight_of, with_weight
 
 UNLABELLED_FOLDER = "unsup"  # sub-folder of the Large Movie Review Dataset whose texts have no class
 _ROWS: dict[Format, str] = {
@@ -112,8 +112,7 @@ class FileTexts(TextSource):
         if self.settings.test_paths:
             return self._labelled(self.settings.test_paths, self._columns, self.warnings)
         texts, is_test, later, _ = self._with_test_part
-        unweighted = without_weights(texts)
-        return with_later(unweighted, is_test, [*map(without_weights, later)]) if later else compress(unweighted, is_test)
+        return with_later(texts, is_test, later) if later else compress(texts, is_test)
 
     @cached_property
     def _with_test_part(self) -> tuple[StoredTexts, Bools, list[StoredTexts], StreamWarnings]:

@@ -9,10 +9,10 @@ from mha_cli.sources.labelled_text import Label, LabelledText
 def with_later(
     first: Iterable[LabelledText], kept: Iterable[bool], later: Sequence[Iterable[LabelledText]], warnings: StreamWarnings | None = None
 ) -> Iterator[LabelledText]:
-    """Those of the first texts that are ``kept``, as they are later; for training, with ``warnings``, also later texts, each once.
+    """The first texts that are ``kept``, with their later labels; for training, with ``warnings``, also the later texts, each once.
 
-    A text that had no weight before is a later text. One that has none any more is there with weight 0, so that the others stay on their
-    side. For training, the texts of each later file are iterated twice.
+    Only training looks at weights: a first text of weight 0 may come as a later text, and one whose later weight is 0 stays with this
+    weight, so that the validation part of the others does not change.
     """
     last = dict[int, tuple[Label, float, int]]()
     for stage, texts in enumerate(later, 1):
@@ -27,9 +27,10 @@ def with_later(
 
     known, num_weightless = set[int](), sum(not weight for _, weight, _ in last.values())
     for text, is_kept in zip(first, kept, strict=False):  # ``kept`` may have no end
-        if text.weight or not is_kept:
+        counts = bool(text.weight) or warnings is None
+        if counts or not is_kept:
             known.add(hash(text.text))
-        if text.weight and is_kept:
+        if counts and is_kept:
             yield as_later(text)
         elif is_kept:
             num_weightless += hash(text.text) not in last

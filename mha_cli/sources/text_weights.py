@@ -37,8 +37,3 @@ def with_weight(texts: Iterable[LabelledText], where: str, warnings: StreamWarni
     warnings.num_weightless = num_weightless
     if not num_kept:
         raise MhaError(f"{where}: no text has a weight above 0", "0 leaves a text out; give the others a weight of 1")
-
-
-def without_weights(texts: Iterable[LabelledText]) -> Iterator[LabelledText]:
-    """The same texts, each with weight 1."""
-    return (text._replace(weight=1.0) for text in texts)
