@@ -13,7 +13,7 @@ from typing import IO, Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, printable, reason_of, shown_path
-from mha_cli.sources.paths import matching_paths
+from mha_cli.sources.raw_files import matching_paths
 from mha_cli.system.whole_files import atomic_replace, locked
 
 OBJECT_STORES = {"s3", "gcs", "abfs"}  # pyarrow's file systems in which a file appears only when it is complete

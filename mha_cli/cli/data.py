@@ -21,7 +21,7 @@ from mha_cli.config.settings import Config
 from mha_cli.errors import MhaError, printable
 from mha_cli.runs import CONFIG
 from mha_cli.sources.layout import Layout, find_layout
-from mha_cli.sources.paths import matching_paths
+from mha_cli.sources.raw_files import matching_paths
 
 if TYPE_CHECKING:
     from mha_cli.analysis.label_issues import LabelIssueReport

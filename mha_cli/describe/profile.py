@@ -18,7 +18,7 @@ from mha_cli.records.reader import USUAL, Dialect, StreamWarnings
 from mha_cli.sources.files import FileTexts, labelled_columns, read_labelled
 from mha_cli.sources.layout import Layout, find_layout
 from mha_cli.sources.opening import open_source
-from mha_cli.sources.paths import matching_paths
+from mha_cli.sources.raw_files import matching_paths
 from mha_cli.sources.targets import are_several
 from mha_cli.system.callbacks import SILENT, Callbacks
 

@@ -15,7 +15,7 @@ from mha_cli.corpus.corpus import Corpus
 from mha_cli.errors import MhaError, listed, plural, printable, shown_path
 from mha_cli.runs import CHECKPOINT, CONFIG, METRICS, is_own
 from mha_cli.sources.labels import NAMED_CLASSES
-from mha_cli.sources.paths import matching_paths
+from mha_cli.sources.raw_files import matching_paths
 
 OPEN = (("text", "vocabulary_size"), ("training", "epochs"))  # settings that the texts decide anew
 HELD_OUT_BY = ("validation_share", "validation", "merge_labels", "test_share")

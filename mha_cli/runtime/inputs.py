@@ -12,7 +12,7 @@ from mha_cli.records.lines import CHUNK_BYTES
 from mha_cli.records.reader import USUAL, Dialect, Reading, StreamWarnings
 from mha_cli.records.readers import EXTENSIONS, Format, extension_of, read_records
 from mha_cli.records.record import TEXT_COLUMN, Columns, Record
-from mha_cli.sources.paths import matching_paths
+from mha_cli.sources.raw_files import matching_paths
 
 STANDARD_INPUT = "-"
 PIPE_BYTES = 1 << 20  # what a producer may write ahead into a pipe while a batch is computed: so a fast one fills the next batch

@@ -23,8 +23,7 @@ from mha_cli.sources.labelled_text import LabelledText, TextSource, place_of
 from mha_cli.sources.labels import labelled, merged
 from mha_cli.sources.later_texts import with_later
 from mha_cli.sources.layout import Layout, find_layout, is_for_testing
-from mha_cli.sources.paths import matching_paths, natural_order
-from mha_cli.sources.raw_files import file_pieces, file_reading, is_folder, labelled_format, unpacked_file
+from mha_cli.sources.raw_files import file_pieces, file_reading, is_folder, labelled_format, matching_paths, natural_order, unpacked_file
 from mha_cli.sources.stored_texts import StoredTexts
 from mha_cli.sources.text_weights import weight_of, with_weight
 

@@ -1,6 +1,8 @@
-"""Files and folders as they lie on disk: what a path is, its bytes, and the format of its texts."""
+"""Files and folders as they lie on disk: which of them a path names, their bytes, and the format of their texts."""
 
+import glob
 import os
+import re
 import stat
 from collections.abc import Iterator
 
@@ -12,6 +14,24 @@ from mha_cli.records.readers import EXTENSIONS, Format, extension_of
 from mha_cli.records.record import LABEL_PREFIX, Columns
 
 _KINDS = "give a .csv, .tsv, .txt, .jsonl, .ndjson, .json, .ft or .parquet file, or with .gz, or a folder with one sub-folder per class"
+_PATTERN = re.compile(r"[*?]|\[.+\]")
+
+
+def matching_paths(given: str) -> list[str]:
+    """Files and folders that match a pattern with ``*``, ``?``, ``[…]`` or ``**``, in natural order; a path without them is itself."""
+    pattern = os.path.expanduser(given)
+    if not _PATTERN.search(pattern) or os.path.lexists(pattern):
+        return [pattern]
+    if not (paths := glob.glob(pattern, recursive=True)):
+        raise MhaError(f"{shown_path(given)}: no file matches", "check the pattern; relative paths start at the current folder")
+    return sorted(paths, key=natural_order)
+
+
+def natural_order(name: str) -> tuple[list[tuple[int, str]], str]:
+    """Sort key under which runs of digits compare as numbers; by length first, since ``int`` refuses thousands of digits."""
+    parts = re.split("([0-9]+)", name)
+    key = [(len(digits := part.lstrip("0")), digits) if at % 2 else (0, part) for at, part in enumerate(parts)]
+    return key, name
 
 
 def is_folder(path: str) -> bool:

@@ -2,12 +2,12 @@
 
 import marshal
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from mha_cli.sources.labelled_text import LabelledText
 from mha_cli.system.whole_files import temporary_faults, temporary_file
 
-BLOCK_TEXTS, BLOCK_CHARACTERS = 1_000, 1 << 20  # texts that are written together: so many, or so long
+BLOCK_TEXTS = 32  # texts that are written and read together
 NEEDS = "it takes the texts once more, since a part of them is held out for testing or a teacher answers them"
 
 
@@ -21,24 +21,15 @@ class StoredTexts:
     def __iter__(self) -> Iterator[LabelledText]:
         """The texts: the first time from the stream, to its end; later from the file, without their ``group``."""
         source, self._source = self._source, None
-        return self._from_file() if source is None else self._from_source(source)
+        return self._from_file() if source is None else self._from_source(iter(source))
 
-    def _from_source(self, source: Iterable[LabelledText]) -> Iterator[LabelledText]:
-        block, num_characters = list[LabelledText](), 0
-        for text in source:
-            yield text
-            block.append(text._replace(group=None))
-            num_characters += len(text.text)
-            if len(block) == BLOCK_TEXTS or num_characters > BLOCK_CHARACTERS:
-                self._write(block)
-                block, num_characters = [], 0
-        self._write(block)
-
-    def _write(self, block: list[LabelledText]) -> None:
-        with temporary_faults(NEEDS):
-            written = self._file.write(marshal.dumps([*map(tuple, block)]))
-            self._file.flush()
-        self._bounds.append(self._bounds[-1] + written)
+    def _from_source(self, source: Iterator[LabelledText]) -> Iterator[LabelledText]:
+        while block := [*islice(source, BLOCK_TEXTS)]:
+            with temporary_faults(NEEDS):
+                num_bytes = self._file.write(marshal.dumps([tuple(text._replace(group=None)) for text in block]))
+                self._file.flush()
+            self._bounds.append(self._bounds[-1] + num_bytes)
+            yield from block
 
     def _from_file(self) -> Iterator[LabelledText]:
         for start, stop in pairwise(self._bounds):
