@@ -1,29 +1,23 @@
 """The tokens of any number of texts, kept on disk, so that memory does not grow with the data."""
 
 import math
-import os
 from array import array
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from mha_cli.arrays import Int32s, Int64s
-from mha_cli.system.whole_files import temporary_faults, temporary_file
+from mha_cli.system.whole_files import TemporaryBytes
 
 ITEM_BYTES = np.dtype(np.int32).itemsize
 NEEDS = "it takes the texts as numbers, twice or three times, and the n-grams of many texts"
 
 
 class TokenStore:
-    """Tokens in a temporary file without a name, which disappears with the store, or with the process.
-
-    Each number takes four bytes. The system caches the file, so reading a text takes a few microseconds, and none of it counts as memory
-    of this process, as an array or a memory map would.
-    """
+    """Tokens in a temporary file, four bytes for each number."""
 
     def __init__(self, texts: Iterable[Int32s] = ()) -> None:
-        self._file = temporary_file(self, NEEDS)
-        self._offsets, self._token_shape = array("q", [0]), tuple[int, ...]()
+        self._bytes, self._offsets, self._token_shape = TemporaryBytes(NEEDS), array("q", [0]), tuple[int, ...]()
         for tokens in texts:
             self.append(tokens)
 
@@ -39,8 +33,7 @@ class TokenStore:
     def append(self, tokens: Sequence[int] | Int32s) -> None:
         """Add the tokens of a text at the end: numbers, or rows of equal length."""
         tokens = np.asarray(tokens, dtype=np.int32)
-        with temporary_faults(NEEDS):
-            self._file.write(tokens.tobytes())
+        self._bytes.append(tokens.tobytes())
         self._offsets.append(len(self) + len(tokens))
         self._token_shape = tokens.shape[1:]
 
@@ -48,10 +41,4 @@ class TokenStore:
         """The tokens from one position to another, as an array that cannot be written to; only they are read."""
         start, stop, _ = span.indices(len(self))
         token_bytes = math.prod(self._token_shape) * ITEM_BYTES
-        with temporary_faults(NEEDS):
-            self._file.flush()
-            at, end, pieces = start * token_bytes, stop * token_bytes, list[bytes]()
-            while at < end and (piece := os.pread(self._file.fileno(), end - at, at)):  # Linux gives 2 GiB at most
-                pieces.append(piece)
-                at += len(piece)
-        return np.frombuffer(b"".join(pieces), dtype=np.int32).reshape(-1, *self._token_shape)
+        return np.frombuffer(self._bytes.read(start * token_bytes, stop * token_bytes), np.int32).reshape(-1, *self._token_shape)

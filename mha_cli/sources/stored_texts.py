@@ -5,18 +5,18 @@ from collections.abc import Iterable, Iterator
 from itertools import islice, pairwise
 
 from mha_cli.sources.labelled_text import LabelledText
-from mha_cli.system.whole_files import temporary_faults, temporary_file
+from mha_cli.system.whole_files import TemporaryBytes
 
 BLOCK_TEXTS = 32  # texts that are written and read together
 NEEDS = "it takes the texts once more, since a part of them is held out for testing or a teacher answers them"
 
 
 class StoredTexts:
-    """Texts of a stream that can be iterated again and again; the file has no name and disappears with this object."""
+    """Texts of a stream that can be iterated again and again."""
 
     def __init__(self, texts: Iterable[LabelledText]) -> None:
         self._source: Iterable[LabelledText] | None = texts
-        self._file, self._bounds = temporary_file(self, NEEDS), [0]  # where each block begins in the file, and the last one ends
+        self._bytes, self._bounds = TemporaryBytes(NEEDS), [0]  # where each block begins, and the last one ends
 
     def __iter__(self) -> Iterator[LabelledText]:
         """The texts: the first time from the stream, to its end; later from the file, without their ``group``."""
@@ -25,15 +25,11 @@ class StoredTexts:
 
     def _from_source(self, source: Iterator[LabelledText]) -> Iterator[LabelledText]:
         while block := [*islice(source, BLOCK_TEXTS)]:
-            with temporary_faults(NEEDS):
-                num_bytes = self._file.write(marshal.dumps([tuple(text._replace(group=None)) for text in block]))
-                self._file.flush()
-            self._bounds.append(self._bounds[-1] + num_bytes)
+            data = marshal.dumps([tuple(text._replace(group=None)) for text in block])
+            self._bytes.append(data)
+            self._bounds.append(self._bounds[-1] + len(data))
             yield from block
 
     def _from_file(self) -> Iterator[LabelledText]:
         for start, stop in pairwise(self._bounds):
-            with temporary_faults(NEEDS):
-                self._file.seek(start)
-                block = self._file.read(stop - start)
-            yield from map(LabelledText._make, marshal.loads(block))
+            yield from map(LabelledText._make, marshal.loads(self._bytes.read(start, stop)))

@@ -211,12 +211,33 @@ def temporary_faults(needs: str) -> Iterator[None]:
         raise MhaError(f"{folder}: {reason_of(error)}", f"{needs}: make room, or set TMPDIR to another folder", EXIT_FAILURE) from None
 
 
-def temporary_file(holder: object, needs: str) -> IO[bytes]:
-    """A file without a name, which disappears with its holder, or with the process; a fault says who needs it."""
-    with temporary_faults(needs):
-        file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with its holder
-    weakref.finalize(holder, _close, file)
-    return file
+class TemporaryBytes:
+    """Bytes in a file without a name, which disappears with this object, or with the process; a fault says who needs it.
+
+    The system caches the file, so reading takes microseconds, and none of it counts as memory of this process, as an array or a memory map
+    would.
+    """
+
+    def __init__(self, needs: str) -> None:
+        self._needs = needs
+        with temporary_faults(needs):
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
+        weakref.finalize(self, _close, self._file)
+
+    def append(self, data: bytes) -> None:
+        """Add bytes at the end."""
+        with temporary_faults(self._needs):
+            self._file.write(data)
+
+    def read(self, start: int, stop: int) -> bytes:
+        """The bytes from one position to another."""
+        pieces = list[bytes]()
+        with temporary_faults(self._needs):
+            self._file.flush()
+            while start < stop and (piece := os.pread(self._file.fileno(), stop - start, start)):  # Linux gives 2 GiB at most
+                pieces.append(piece)
+                start += len(piece)
+        return b"".join(pieces)
 
 
 def _close(file: IO[bytes]) -> None:
