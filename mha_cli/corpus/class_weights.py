@@ -1,4 +1,4 @@
-"""How much each text's loss counts, so that rare classes are learnt as well as frequent ones; and those that were not."""
+"""How much each text's loss counts, so that rare classes are learnt as well as frequent ones; and a warning about classes that are not."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -17,7 +17,7 @@ WAYS_OUT = {"none": "training.class_weights=balanced gives rare classes more wei
 
 
 def loss_weights(config: Config, texts: EncodedTexts, num_classes: int) -> Floats:
-    """Weights of the texts' losses, (N,): those of the texts times those of their classes; a part of the texts may lack a class.
+    """Weights of the losses, (N,): a text's weight times its class's weight. Some classes may have no text here.
 
     Balanced, all classes weigh the same: with n_c texts of class c, each of them counts N / (C · n_c), as in scikit-learn. A text of
     several classes has the sum of their weights, and one of weight 2 counts as two.
@@ -33,7 +33,7 @@ def loss_weights(config: Config, texts: EncodedTexts, num_classes: int) -> Float
 
 
 def never_answered(class_weights: Literal["none", "balanced"], names: Sequence[str], labels: Int32s, answers: Any) -> str:
-    """A warning of classes that have texts and are never the answer, by class ids (N,), with a way out of the training's setting."""
+    """A warning about classes with texts that are never the answer, from class ids, (N,); it names a setting that may help."""
     sizes, answered = (np.bincount(ids, minlength=len(names)) for ids in (labels, answers))
     missing = np.flatnonzero((sizes >= LEAST_TEXTS) & (answered == 0)).tolist()
     named = listed([f"{printable(names[class_id])} ({plural(int(sizes[class_id]), 'text')})" for class_id in missing], NAMED_CLASSES)

@@ -111,7 +111,7 @@ class Corpus:
         return len(self.labels)
 
     def data_issues(self, read: StreamWarnings) -> DataIssues:
-        """Likely mistakes, with the counts of the reader of the texts."""
+        """Likely mistakes in the texts, and what the reader of their source has counted."""
         has_words = self.lengths > 0
         num_repeated, num_two_labels = count_repeats(self.hashes[has_words], self._label_numbers[has_words])
         num_variants, variants = find_variants(self._spellings, self.sizes)
@@ -141,7 +141,7 @@ class Corpus:
         return zip(self.hashes[has_words].tolist(), labels, strict=True)
 
     def count_known(self, hashes: Iterable[int], rows: Rows | slice = slice(None)) -> int:
-        """How many texts with these hashes are equal to a text of ``rows`` that has words."""
+        """How many of these hashes are those of a text with words in ``rows``."""
         return int(np.isin(np.fromiter(hashes, np.int64), self.hashes[rows][self.lengths[rows] > 0]).sum())
 
     def split(self, validation_share: float, seed: int) -> tuple[Rows, Rows]:
@@ -177,7 +177,7 @@ class Corpus:
         return train, validation
 
     def _held_out_of_stage(self, stage: int, share: float, seed: int) -> Rows:
-        """Rows of a file of ``data.more`` to validate with: a share of each class, and of a class that is new there at least one."""
+        """Rows of a file of ``data.more`` to validate with: a share of each class, and at least one text of a new class."""
         rows, earlier = np.flatnonzero(self.stages == stage), self.stages < stage
         classes = rarest_classes(self._first_labels[rows])
         rng, drawn = np.random.default_rng((seed, stage)), list[int]()
@@ -211,14 +211,14 @@ class Corpus:
         return counts
 
     def vocabulary(self, rows: Rows, size: int, first: Vocabulary = NO_WORDS) -> Vocabulary:
-        """The tokens of ``first``, then the most frequent other ones of some texts, ``size`` ids at most."""
+        """The tokens of ``first``, then the most frequent other tokens of some texts; ``size`` ids at most."""
         counts = self._count_tokens(rows)[0]
         counts[np.array(first.ids(self._distinct)) != UNKNOWN_ID] = 0
         further = most_frequent(self._distinct, counts, size - len(first) + len(NO_WORDS))
         return Vocabulary(first.tokens[len(NO_WORDS) :] + further.tokens[len(NO_WORDS) :]) if len(first) > len(NO_WORDS) else further
 
     def unknown_share(self, vocabulary: Vocabulary, of_others: bool = False) -> float:
-        """Share of all tokens that a vocabulary lacks; with ``of_others``, tokens of a single text are unknown, as for the other texts."""
+        """Share of all tokens that a vocabulary lacks; with ``of_others``, also tokens of a single text: the other texts lack them."""
         counts, num_texts = self._count_tokens(np.arange(len(self)))
         known = np.array(vocabulary.ids(self._distinct)) != UNKNOWN_ID
         if of_others:
@@ -253,7 +253,7 @@ class Corpus:
 
 
 def counted(texts: Iterable[Item], name: str, callbacks: Callbacks, every: int = 500) -> Iterator[Item]:
-    """The texts of a source; their number so far is told after every ``every`` texts, and after every second."""
+    """The texts of a source; their number is reported after every ``every`` texts, and after every second."""
     number, last = 0, monotonic()
     for number, text in enumerate(texts, start=1):
         yield text

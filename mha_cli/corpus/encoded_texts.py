@@ -69,11 +69,11 @@ class EncodedTexts:
         return sum(int(np.isin(ids_of(self.tokens[start : start + CHUNK_TOKENS]), ids).sum()) for start in starts)
 
     def warning(self, vocabulary: Vocabulary, way_out: str = FOREIGN) -> str:
-        """A warning if many of the words are unknown, with what to do; else an empty string."""
+        """A warning if many words are unknown, with a way out; else an empty string."""
         return warning_of_unknown(self.num_unknown, len(self.tokens) - self.count(np.flatnonzero(vocabulary.is_mark)), way_out)
 
     def padded(self, rows: Rows, values: Floats | None = None, length: int = 1) -> Array:
-        """Tokens of some texts, or ``values`` of all tokens (P, …) there, as one array (B, L, …) padded with zeros; L ≥ ``length``."""
+        """Tokens of some texts, or of ``values`` of all tokens, (P, …), as one array, (B, L, …), padded with zeros; L ≥ ``length``."""
         numbers = self.tokens if values is None else values
         of_rows = [numbers[self.offsets[row] : self.offsets[row + 1]] for row in rows]
         return padded(of_rows, length, np.int32 if values is None else np.float32)
@@ -111,7 +111,7 @@ class EncodedTexts:
 def of_known_classes(
     texts: Iterable[LabelledText], class_names: Collection[str], is_multi_label: bool, separator: str | None = None
 ) -> Iterator[LabelledText]:
-    """The same texts with the class names of a model; each with a list of them if the model gives several, which a ``separator`` split."""
+    """The same texts with the class names of a model: a tuple of names if its texts have several labels. ``separator`` is for messages."""
     known = {name_of(name): name for name in class_names} | {name: name for name in class_names}
     for text in texts:
         given = text.label if isinstance(text.label, tuple) else (text.label,)

@@ -1,4 +1,4 @@
-"""A config for data that has been looked at: a recipe, as commented as it is, with these data in it."""
+"""A config for profiled data: a recipe with its comments, and with a data section for these files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SETTING = re.compile(r" +(\w+):")
 
 
 def new_config(profile: DataProfile, recipe: Path) -> str:
-    """The text of a YAML config: that of a recipe, with a data section of its own; what that says beside a source stays."""
+    """The YAML text of a recipe with a data section for these files; the recipe's data settings that fit every source stay."""
     text = recipe.read_text(encoding="utf-8")
     match = _SECTION.search(text)
     section = match[0] if match else ""
@@ -37,7 +37,7 @@ def new_config(profile: DataProfile, recipe: Path) -> str:
 
 
 def test_share(profile: DataProfile) -> float | None:
-    """The share of the texts that the config holds out for testing; None for none. A split column decides by itself."""
+    """The share of the texts that the config holds out for testing; None for none. A split column itself says which texts."""
     return TEST_SHARE if profile.texts.num_texts >= LEAST_TO_PART or profile.layout.has_split else None
 
 
@@ -80,7 +80,7 @@ def _data_section(profile: DataProfile) -> Iterator[str]:
 
 
 def _scalar(text: str) -> str:
-    """A string as YAML has it, in quotes where it would be something else without."""
+    """A string in YAML, in quotes where it would otherwise be something else."""
     try:
         plain = text.isprintable() and all(parse_yaml(form, "").value == [text] for form in (f"- {text}", f"[{text}]"))
     except MhaError:

@@ -81,7 +81,7 @@ class SplitOverview:
 
 @dataclass(frozen=True)
 class DataOverview:
-    """Training data, with the validation part, and test data, with the vocabulary and the length that a training would take."""
+    """Training and test data, and the vocabulary and length that a training would use; the validation part belongs to the training data."""
 
     data: str
     vocabulary_size: int

@@ -1,4 +1,4 @@
-"""From a data source to what training and scoring need: encoded texts, a vocabulary and class names. TensorFlow comes later."""
+"""From a data source to the inputs of a training: encoded texts, a vocabulary and class names. Nothing here needs TensorFlow."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def prepare(
 
 
 def _data_warnings(corpus: Corpus, source: TextSource, config: Config) -> Iterator[str]:
-    """Likely mistakes in the training data, its test texts among them, and classes that are not validated with."""
+    """Warnings: likely mistakes in the training data, test texts among them, and classes with a single text."""
     if isinstance(source, FileTexts | MemoryTexts):
         read = source.warnings
         issues = corpus.data_issues(read)

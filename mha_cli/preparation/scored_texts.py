@@ -1,4 +1,4 @@
-"""Labelled texts that trained models are scored by: a split of a data source as they read it."""
+"""Labelled texts to score trained models: a split of a data source, as a model reads it."""
 
 import os
 from collections.abc import Sequence
@@ -69,7 +69,7 @@ def labelled_texts(
 
 
 def learnt_texts(data: DataSection, labelled: LabelledTexts, learnt: DataSection) -> str:
-    """How many texts of test files are among those of a training, in words; empty for none, and where its files are gone."""
+    """How many texts of test files a training has learnt from, in words; empty for none, or if its files are gone."""
     if isinstance(learnt, FilesData) and isinstance(data, FilesData) and labelled.split == "test" and data.test_paths:
         with suppress(MhaError):
             of_training = ((hash(text.text), text.label) for text in open_source(learnt).read("train") if text.text.strip())
@@ -97,7 +97,7 @@ def located_at(source: TextSource, split: str, rows: Sequence[int]) -> list[Labe
 def same_texts(
     checkpoints: Sequence[Checkpoint], data: DataSection, split: str | None = None, callbacks: Callbacks = SILENT
 ) -> list[LabelledTexts]:
-    """Read the same split for several models, once for all that read alike; ids of classes that a model lacks come after its own."""
+    """Read a split for several models, once for all models that read alike; ids of classes that a model lacks come after its own."""
     first, read, for_each = checkpoints[0], dict[object, LabelledTexts](), list[LabelledTexts]()
     every = sorted({name for model in checkpoints for name in model.class_names})
     for other in checkpoints:
@@ -117,7 +117,7 @@ def same_texts(
 
 
 def refuse_unreadable(data: DataSection, split: str | None) -> None:
-    """Read the first text of a split that is scored after a training, so that its errors come before the training."""
+    """Read the first text of a split that is scored after a training, so that errors come before the training."""
     source, wanted = open_source(data), split or default_split(data)
     if wanted != "validation":
         next(iter(source.read(wanted)), None)

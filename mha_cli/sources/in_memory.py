@@ -34,7 +34,7 @@ class MemoryTexts(TextSource):
             self._texts = list(with_weight(weighted, self.name, self.warnings))
 
     def read(self, _split: str = "train") -> Iterator[LabelledText]:
-        """All of them, in their order."""
+        """All texts, in their order."""
         return iter(self._texts)
 
 
@@ -49,7 +49,7 @@ def texts_in(texts: Iterable[object]) -> list[str]:
 
 
 def _several(given: Iterable[object], what: str) -> Iterable[object]:
-    """The same; a single string is refused, and a table, which would be read as the names of its columns."""
+    """Refuse a single string, and a table: iteration would give the names of its columns. Return any other values."""
     if isinstance(given, str | bytes):
         raise MhaError(f"a single {what} where several are wanted", f"give a list of {what}s, such as [{what}]")
     if not isinstance(given, Iterable) or isinstance(given, Mapping) or hasattr(type(given), "columns"):

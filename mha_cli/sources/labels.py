@@ -30,7 +30,7 @@ _ZERO_WIDTH_SPACE = "\u200b"
 def labelled(
     text: str, label: object, file: str, line: int | None = None, group: object = None, *, column: str = "", separator: str | None = None
 ) -> LabelledText:
-    """A text with the class name of its label, which is in a column, or with those of a list of labels; see ``LabelledText``.
+    """A text with the name of its class, or with the names in a list of labels; ``column`` is for messages.
 
     With a ``separator``, every text has a list of labels: a string is split, and a missing label is an empty list, like an empty cell.
     """
@@ -41,7 +41,7 @@ def labelled(
 
 
 def merged(texts: Iterable[LabelledText], merge_labels: Mapping[str, str]) -> Iterator[LabelledText]:
-    """The same texts without the labels that ``data.merge_labels`` takes for others, however it spells them."""
+    """The same texts with the labels of ``data.merge_labels`` replaced, however it spells them."""
     others = {name_of(label): name_of(other) for label, other in merge_labels.items()}
     for text in texts:
         if isinstance(text.label, str):
@@ -56,7 +56,7 @@ def is_list(label: object) -> bool:
 
 
 def class_names(labels: object, location: str, column: str = "", separator: str | None = None) -> tuple[str, ...]:
-    """The names of the classes that a list of labels means, or a string with a separator; distinct and sorted, perhaps none."""
+    """Class names in a list of labels, or in a string with a separator: distinct and sorted, perhaps none."""
     several: Any = labels
     if isinstance(labels, str):
         several = filter(str.strip, labels_in(labels, separator))
@@ -68,7 +68,7 @@ def class_names(labels: object, location: str, column: str = "", separator: str 
 
 
 def labels_in(cell: str, separator: str | None) -> list[str]:
-    """The labels in a cell: those that a separator separates, or those of a list that is spelt out, such as ``['a', 'b']``."""
+    """The labels in a cell: split at the separator, or the strings of a list, such as ``['a', 'b']``."""
     spelt = cell.strip()
     if is_spelt_out(spelt):
         with suppress(SyntaxError, ValueError):  # for an escape that JSON or Python does not know
@@ -127,7 +127,7 @@ def name_of(label: str) -> str:
 
 
 def find_respelt(classes: Mapping[str, int]) -> dict[str, str]:
-    """The classes that differ from a more frequent one in case alone, with its name, by the number of texts of each class."""
+    """Classes that differ only in case from a more frequent one, and its name, given the number of texts of each class."""
     there = [name for name in sorted(classes, key=classes.__getitem__) if classes[name]]
     most_frequent = {name.casefold(): name for name in there}
     return {name: other for name in there if (other := most_frequent[name.casefold()]) != name}

@@ -164,7 +164,7 @@ def _table(
 
 
 def _given(column: str | None, layout: Layout) -> tuple[str, str] | None:
-    """The requested column; one of a table with a header that is given by its number gets its name."""
+    """A requested column, and why it is taken; the number of a column becomes its name in a table with a header."""
     if column is None:
         return None
     if layout.header and column not in layout.columns and is_number(column) and 0 < int(column) <= len(layout.columns):
@@ -224,7 +224,7 @@ def _binary_columns(values: Values, label: str) -> tuple[str, ...]:
 
 
 def _label_separator(cells: Sequence[object]) -> tuple[str | None, str]:
-    """What separates several labels in a cell, and such a cell; None if a text has one."""
+    """The separator of several labels in one cell, and an example of such a cell; None if a text has one label."""
     _, example, separator = find_combined(Counter(value for value in cells if isinstance(value, str) and value.strip()))
     return separator or None, example
 
@@ -236,7 +236,7 @@ def _others(likely: Sequence[str], column: str) -> str:
 
 
 def _num_classes(column: str, cells: Sequence[object]) -> int:
-    """How many classes a column would have; 0 if it looks like something else. Lists and cells with parts are several labels per text."""
+    """How many classes a column would have; 0 if it does not look like labels. Lists, and cells with separators, hold several labels."""
     separator = _label_separator(cells)[0]
     cells = [labels_in(cell, separator) if separator and isinstance(cell, str) else cell for cell in cells]
     values = [label for cell in cells for label in (cell if isinstance(cell, list) else (cell,))]

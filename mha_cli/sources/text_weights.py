@@ -26,7 +26,7 @@ def weight_of(value: object, location: str, column: str = "") -> float:
 
 
 def with_weight(texts: Iterable[LabelledText], where: str, warnings: StreamWarnings) -> Iterator[LabelledText]:
-    """The texts with a weight above 0, of which there must be one; ``warnings`` count the others."""
+    """The texts with a weight above 0, at least one; ``warnings`` count the texts with weight 0."""
     num_kept = num_weightless = 0
     for text in texts:
         if text.weight:
