@@ -1,6 +1,7 @@
 """Files of texts are read once; only the first rows of a table are read again, to find its columns."""
 
 import io
+import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -8,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from mha_cli.checkpoint.file import write_checkpoint
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config
 from mha_cli.describe.profile import data_overview
+from mha_cli.preparation import made_texts
 from mha_cli.preparation.prepare import prepare
 from mha_cli.preparation.scored_texts import labelled_texts
 from mha_cli.sources import files, layout, raw_files
@@ -46,6 +49,7 @@ def num_read(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     monkeypatch.setattr(layout, "SAMPLE_ROWS", NUM_TEXTS // 20)
     monkeypatch.setattr(raw_files, "CHUNK_BYTES", 1 << 12)
     monkeypatch.setattr(raw_files, "open", lambda path, *_, **__: CountedFile(path), raising=False)
+    monkeypatch.setattr(made_texts, "MADE_PER_TEXT", 1)
     monkeypatch.setattr(files, "find_layout", find_layout)
     return counts
 
@@ -60,6 +64,12 @@ def _files(in_an_empty_folder: None) -> None:
 
 def trained(config: Config) -> None:
     assert len(prepare(config).train) > NUM_TEXTS / 2
+
+
+def taught(config: Config) -> None:
+    os.mkdir("teacher")
+    write_checkpoint(Path("teacher/checkpoint.keras"), small_checkpoint())
+    trained(config.changed(training={"teacher": "teacher"}))
 
 
 def scored(config: Config) -> None:
@@ -77,7 +87,7 @@ def scored(config: Config) -> None:
         ({**NAMED, "test_share": None, "test": "groups.csv"}, 0),
     ],
 )
-@pytest.mark.parametrize("use", [trained, scored, data_overview])
+@pytest.mark.parametrize("use", [trained, taught, scored, data_overview])
 def test_each_file_is_read_once(use: Callable[[Config], None], data: dict[str, Any], num_layouts: int, num_read: Counter[str]) -> None:
     use(config_from_dict({"data": {"source": "files", **data}}, "test"))
     assert num_read.pop("layouts", 0) == num_layouts
