@@ -17,23 +17,28 @@ import numpy as np
 from mha_cli.arrays import Floats
 from mha_cli.records.record import Record
 from mha_cli.runtime.classifier import Classifier
-from mha_cli.runtime.stream import Answer
+from mha_cli.runtime.stream import Predicted
 
 CANDIDATES = 10  # candidates per text that is asked for
 BUCKETS = 1024  # features of a text's words, which are hashed
 
 
 class NextTexts:
-    """Takes the answers to any number of texts, and keeps the candidates alone; ``known`` are texts with a label, by ``same_text``."""
+    """Takes the predictions for any number of texts, and keeps the candidates alone; ``known`` are texts with a label, by ``same_text``."""
 
     def __init__(self, classifier: Classifier, number: int, known: Container[int]) -> None:
-        self._checkpoint, self._tokenize, self._number, self._known = classifier.checkpoint, classifier.encoder.tokenize, number, known
+        self._checkpoint, self._tokenize, self._number, self._known = (
+            classifier.checkpoint,
+            classifier.text_pipeline.tokenize,
+            number,
+            known,
+        )
         self.num_words = self.num_unknown = 0  # of all texts; see ``Prediction``
         self._candidates: dict[int, tuple[float, Record]] = {}  # margin and record of each, by ``same_text``
 
-    def add(self, answers: Iterable[Answer]) -> None:
-        """Take further answers. Texts without a word, known ones and repeated ones are left out."""
-        for record, prediction in answers:
+    def add(self, predicted: Iterable[Predicted]) -> None:
+        """Take further predictions. Texts without a word, known ones and repeated ones are left out."""
+        for record, prediction in predicted:
             key = same_text(record.text)
             self.num_words += prediction.num_words
             self.num_unknown += prediction.num_unknown

@@ -3,26 +3,26 @@
 import hashlib
 import json
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import IO, Any, Literal, TypeAlias, TypeVar
+from typing import IO, Any, Literal, TypeAlias, TypeVar, get_args
 
 from mha_cli.batch.files import Folder, Status
 from mha_cli.batch.shards import Shard
 from mha_cli.errors import EXIT_FAILURE, MhaError, reason_of
 from mha_cli.records.lines import CHUNK_BYTES
-from mha_cli.records.objects import plain_json
+from mha_cli.records.objects import json_line, plain_json
+from mha_cli.records.parquet import parquet_writer
 from mha_cli.records.reader import USUAL, Dialect, Reading, StreamWarnings
 from mha_cli.records.readers import read_records
 from mha_cli.records.record import Columns, Record
 from mha_cli.runtime.classifier import Classifier, Prediction
-from mha_cli.runtime.stream import Answer, Answering
+from mha_cli.runtime.stream import Answering, Predicted
 from mha_cli.version import __version__
 
 PartFormat: TypeAlias = Literal["jsonl", "parquet"]
-Row: TypeAlias = dict[str, Any]
-Task = TypeVar("Task", bound=Hashable)
+Running = TypeVar("Running", bound=Hashable)  # a process or a task that classifies a shard
 
 UNREADABLE = "unreadable"  # flag of a row that could not be read
 ATTEMPTS = 3  # starts of a shard whose process ends in the middle
@@ -30,7 +30,7 @@ SHOWN_FAULTS = 10  # faults of rows in a manifest
 MANIFEST_BYTES = 1 << 20  # more than a manifest has
 NO_MANIFEST = (ValueError, LookupError, TypeError, FileNotFoundError, IsADirectoryError, RecursionError)
 """Errors of reading a manifest, or its part, that is missing, not ours, or of another version."""
-GROUP_PROBABILITIES = 1 << 15  # probabilities after which a row group of Parquet is full
+GROUP_PROBABILITIES = 1 << 15  # probabilities in a row group of Parquet
 
 
 class Unreadable(Record):
@@ -87,20 +87,22 @@ def classify_shard(shard: Shard, job: Job) -> ShardReport:
 
 
 def classify_shards(
-    shards: Sequence[Shard], at_once: int, begin: Callable[[Shard], Task], wait: Callable[[list[Task]], tuple[Task, ShardReport | None]]
+    shards: Sequence[Shard],
+    at_once: int,
+    begin: Callable[[Shard], Running],
+    wait: Callable[[list[Running]], tuple[Running, ShardReport | None]],
 ) -> Iterator[ShardReport]:
     """Reports of all shards, each as soon as it is there.
 
-    ``wait`` gives one of the running tasks that has ended, and its report; None if its process has ended in the middle. Such a shard is
-    begun again, up to ``ATTEMPTS`` times in all.
+    ``wait`` returns one that has ended and its report, or None if its process was lost. Such a shard is begun up to ``ATTEMPTS`` times.
     """
-    left, running = deque((shard, 1) for shard in shards), dict[Task, tuple[Shard, int]]()
+    left, running = deque((shard, 1) for shard in shards), dict[Running, tuple[Shard, int]]()
     while left or running:
         while left and len(running) < at_once:
             shard, attempt = left.popleft()
             running[begin(shard)] = shard, attempt
-        task, report = wait([*running])
-        shard, attempt = running.pop(task)
+        ended, report = wait([*running])
+        shard, attempt = running.pop(ended)
         if report:
             yield report
         elif attempt < ATTEMPTS:
@@ -124,21 +126,22 @@ def _write_part(shard: Shard, status: Status, job: Job) -> ShardReport:
 
     warnings = StreamWarnings(shard.guessed)
     records = read_records(shard.form, _chunks(shard, digest), Reading(shard.name, job.columns, job.dialect, warnings, on_fault=stand_in))
-    files, part_name = job.output.files, f"{shard.stem}.{job.part_format}"
-    lists = job.part_format == "jsonl" and job.classifier.checkpoint.config.is_multi_label
+    files, part_name, class_names = job.output.files, f"{shard.stem}.{job.part_format}", job.classifier.classes
+    as_lists = job.part_format == "jsonl" and job.classifier.checkpoint.config.is_multi_label
     with files.written(job.output / part_name) as file:
-        with _PARTS[job.part_format](file, job.classifier.checkpoint.class_names) as write_rows:
+        with _row_writer(file, job.part_format, class_names) as write_rows:
 
-            def write(batch: list[Answer]) -> None:
+            def write(batch: list[Predicted]) -> None:
                 nonlocal rows, unreadable
-                found: list[Row] = []
+                written = []
                 for record, prediction in batch:
                     rows += 1
-                    if broken := isinstance(record, Unreadable):
+                    readable = not isinstance(record, Unreadable)
+                    if not readable:
                         unreadable += 1
                         faults.extend(map(str, record.fields if unreadable <= SHOWN_FAULTS else ()))
-                    found.append(_row(shard.name, rows, None if broken else prediction, lists))
-                write_rows(found)
+                    written.append({"file": shard.name, "row": rows, **_answer(prediction if readable else None, as_lists)})
+                write_rows(written)
 
             try:
                 Answering(job.classifier, job.workers).run(records, write)
@@ -147,10 +150,10 @@ def _write_part(shard: Shard, status: Status, job: Job) -> ShardReport:
             if rows and rows == unreadable:
                 raise ShardFault(f"{faults[0]}; nor can any other record be read")
             if _status(shard) != status:
-                _remove(shard, job, _PARTS)  # an earlier part is of other texts now
+                _remove(shard, job)  # an earlier part is of other texts now
                 raise ShardFault(f"{shard.name}: has changed while it was read; run the same again")
         size, part_digest = _digest_of(file)
-        _remove(shard, job, [form for form in _PARTS if form != job.part_format])
+        _remove(shard, job, keep=job.part_format)
     manifest = {
         "version": __version__,
         "input": {"name": shard.name, **_settings(shard, job), **status._asdict(), "sha256": digest.hexdigest()},
@@ -177,14 +180,14 @@ def _earlier_report(shard: Shard, status: Status, job: Job) -> ShardReport | Non
             manifest = json.loads(file.read(MANIFEST_BYTES))
         given, part, rows, unreadable = manifest["input"], manifest["part"], manifest["rows"], manifest["unreadable"]
         if not _has_bytes_of(shard, status, given):
-            _remove(shard, job, _PARTS)
+            _remove(shard, job)
             return None
         same = manifest["model"] == {"sha256": job.model_sha256} and {name: given[name] for name in settings} == settings
         if not same or part["name"] != part_name:
             return None
         with job.output.files.open(job.output / part_name) as file:
-            fits = 0 <= unreadable <= rows == _rows_of(file, job.part_format, part["sha256"])
-        return ShardReport(shard.name, rows, unreadable, earlier=True) if fits else None
+            is_ours = part["sha256"] == hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+        return ShardReport(shard.name, rows, unreadable, earlier=True) if is_ours and 0 <= unreadable <= rows else None
     except NO_MANIFEST:
         return None
 
@@ -225,22 +228,9 @@ def _faults_of(shard: Shard) -> Iterator[None]:
         raise ShardFault(f"{shard.name}: cannot be read: {reason_of(error)}") from None
 
 
-def _rows_of(file: IO[bytes], part_format: PartFormat, sha256: str) -> int | None:
-    digest, num_lines = hashlib.sha256(), 0
-    for chunk in iter(lambda: file.read(CHUNK_BYTES), b""):
-        digest.update(chunk)
-        num_lines += chunk.count(b"\n")
-    if digest.hexdigest() != sha256:
-        return None
-    if part_format == "jsonl":
-        return num_lines
-    from pyarrow import parquet
-
-    num_rows: int = parquet.ParquetFile(file).metadata.num_rows
-    return num_rows
-
-
-def _remove(shard: Shard, job: Job, part_formats: Iterable[str]) -> None:
+def _remove(shard: Shard, job: Job, keep: PartFormat | None = None) -> None:
+    """Remove the manifest of a shard, and its part in each format but one."""
+    part_formats = [part_format for part_format in get_args(PartFormat) if part_format != keep]
     for name in (manifest_name(shard), *(f"{shard.stem}.{part_format}" for part_format in part_formats)):
         job.output.files.remove(job.output / name)
 
@@ -253,41 +243,22 @@ def _digest_of(file: IO[bytes]) -> tuple[int, str]:
         return written.tell(), digest
 
 
-def _row(name: str, number: int, prediction: Prediction | None, lists: bool) -> Row:
-    """A row of a part; with ``lists``, several labels are a list under ``labels``."""
-    label = "labels" if lists else "label"
+def _answer(prediction: Prediction | None, as_lists: bool) -> dict[str, object]:
+    """The cells of a text in its row, None for an unreadable one; ``as_lists``, several labels are a list under ``labels``."""
+    label = "labels" if as_lists else "label"
     if prediction is None:
-        return {"file": name, "row": number, label: None, "probabilities": None, "flags": UNREADABLE}
+        return {label: None, "probabilities": None, "flags": UNREADABLE}
     probabilities = {class_name: round(value, 6) for class_name, value in prediction.probabilities.items()}
-    answer = prediction.labels if lists else prediction.answer
-    return {"file": name, "row": number, label: answer, "probabilities": probabilities, "flags": prediction.flags}
+    return {label: prediction.labels if as_lists else prediction.answer, "probabilities": probabilities, "flags": prediction.flags}
 
 
 @contextmanager
-def _jsonl_part(file: IO[bytes], class_names: Sequence[str]) -> Iterator[Callable[[list[Row]], object]]:
-    yield lambda rows: file.write(b"".join([plain_json(row).encode() + b"\n" for row in rows]))
-
-
-@contextmanager
-def _parquet_part(file: IO[bytes], class_names: Sequence[str]) -> Iterator[Callable[[list[Row]], object]]:
-    """A function that writes rows to Parquet, a row group at a time; each class is a field of ``probabilities``."""
-    import pyarrow
-    from pyarrow import parquet
-
-    probabilities = pyarrow.struct([(name, pyarrow.float32()) for name in class_names])
-    columns = {"file": "string", "row": "int64", "label": "string", "probabilities": probabilities, "flags": "string"}
-    schema, group = pyarrow.schema(list(columns.items())), list[Row]()
-
-    with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
-
-        def write(rows: list[Row], enough: int = GROUP_PROBABILITIES // len(class_names)) -> None:
-            group.extend(rows)
-            if len(group) >= enough:
-                writer.write_table(pyarrow.Table.from_pylist(group, schema=schema))
-                group.clear()
-
+def _row_writer(file: IO[bytes], part_format: PartFormat, class_names: Sequence[str]) -> Iterator[Callable[[list[Any]], object]]:
+    """A function that writes rows; in Parquet, each class is a field of ``probabilities``."""
+    if part_format == "jsonl":
+        yield lambda rows: file.write(b"".join(map(json_line, rows)))
+        return
+    probabilities = dict.fromkeys(class_names, "float32")
+    columns: dict[str, Any] = {"file": "string", "row": "int64", "label": "string", "probabilities": probabilities, "flags": "string"}
+    with parquet_writer(file, columns, GROUP_PROBABILITIES // len(class_names)) as write:
         yield write
-        write([], 0)
-
-
-_PARTS = {"jsonl": _jsonl_part, "parquet": _parquet_part}

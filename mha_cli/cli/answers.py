@@ -7,7 +7,6 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from itertools import chain, islice, starmap
 from types import SimpleNamespace
@@ -17,18 +16,18 @@ from rich.cells import cell_len, set_cell_size
 
 from mha_cli.cli.output import AnswerForm
 from mha_cli.errors import MhaError, printable
-from mha_cli.records.objects import plain_json, without_surrogates
+from mha_cli.records.objects import json_line, plain_json, without_surrogates
+from mha_cli.records.parquet import parquet_writer
 from mha_cli.records.record import ALL, Record
-from mha_cli.runtime.choice import Choice
-from mha_cli.runtime.classifier import Prediction
+from mha_cli.runtime.choice import Answer, Choice
 
-Answered: TypeAlias = tuple[int, Record, Prediction]  # number of a text, its record and its prediction
+Answered: TypeAlias = tuple[int, Record, Answer]  # number of a text, its record and its answer
 
 # What would break a line or a column, what a terminal would obey, and the backslash, so that what is escaped can be told apart.
 _ESCAPED = re.compile("[\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _BOLD, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 MIN_TEXT_WIDTH, MAX_FIELD_CHARACTERS = 10, 40
-GROUP_ROWS, GROUP_BYTES = 8_192, 1 << 25  # rows of a row group in Parquet, and bytes of their records: either ends it
+GROUP_ROWS = 8_192  # rows of a row group in Parquet
 
 
 @contextmanager
@@ -38,40 +37,43 @@ def answer_writer(
     """A function that writes answers to a file in one of the forms; ``fields`` are the names of the records' fields."""
     names = table_names(choice, class_names, fields)
     if form == "parquet":
-        with _parquet_writer(file, choice, names) as write:
-            yield write
+        columns = dict.fromkeys(names, "string") | {
+            name: "float64" for name in names[: names.index("flags")] if name.startswith("probability")
+        }
+        with parquet_writer(file, columns, GROUP_ROWS) as write_rows:
+            yield lambda answered: write_rows(
+                [dict(zip(names, table_row(choice, record, answer), strict=True)) for _, record, answer in answered],
+                sum(len(record.raw) for _, record, _ in answered),
+            )
         return
     if form == "csv":
         file.write(csv_row(names))
-    lines: dict[AnswerForm, Callable[[int, Record, Prediction], bytes]] = {
+    lines: dict[AnswerForm, Callable[[int, Record, Answer], bytes]] = {
         "records": matching_records(),
-        "terminal": partial(terminal_line, choice, styles_wanted(), sys.stdout.encoding),
-        "tsv": partial(tab_line, choice),
-        "csv": lambda _, record, prediction: csv_row(table_row(choice, record, prediction)),
-        "jsonl": partial(json_line, choice, fields),
+        "terminal": partial(terminal_line, styles_wanted(), sys.stdout.encoding),
+        "tsv": tab_line,
+        "csv": lambda _, record, answer: csv_row(table_row(choice, record, answer)),
+        "jsonl": partial(answer_as_json_line, fields),
     }
     yield lambda answered: file.write(b"".join(starmap(lines[form], answered)))
 
 
-def json_line(choice: Choice, fields: Sequence[str], number: int, record: Record, prediction: Prediction) -> bytes:
+def answer_as_json_line(fields: Sequence[str], number: int, record: Record, answer: Answer) -> bytes:
     """A JSON object with everything that is known of a text; ``fields`` are the names of the record's."""
-    found = choice.as_json(number, prediction)
-    if fields:
-        found["fields"] = named_fields(fields, record)
-    return plain_json(found).encode() + b"\n"
+    return json_line(answer.as_json(number) | ({"fields": named_fields(fields, record)} if fields else {}))
 
 
-def tab_line(choice: Choice, _number: int, record: Record, prediction: Prediction) -> bytes:
+def tab_line(_number: int, record: Record, answer: Answer) -> bytes:
     """Columns separated by tabs: each class with its probability, both empty where it is no answer, the flags, the fields."""
-    return "\t".join([*_class_columns(choice, prediction), prediction.flags, *map(tab_cell, record.fields)]).encode() + b"\n"
+    return "\t".join([*_class_columns(answer), answer.prediction.flags, *map(tab_cell, record.fields)]).encode() + b"\n"
 
 
-def terminal_line(choice: Choice, styles: bool, encoding: str, _number: int, record: Record, prediction: Prediction) -> bytes:
+def terminal_line(styles: bool, encoding: str, _number: int, record: Record, answer: Answer) -> bytes:
     """The same columns, then the beginning of the text and its flags in words, in bold and dim if ``styles`` are wanted.
 
     The line fits the terminal, but the text has at least ``MIN_TEXT_WIDTH`` columns.
     """
-    columns = _class_columns(choice, prediction)
+    prediction, columns = answer.prediction, _class_columns(answer)
     if not columns[0]:
         columns[:2] = "unsure" if prediction.labels is None else "none", f"{prediction.probability:.4f}"  # no class is probable enough
     columns += [printable(as_text(value), MAX_FIELD_CHARACTERS) for value in record.fields]
@@ -126,15 +128,15 @@ def table_names(choice: Choice, class_names: Sequence[str], fields: Sequence[str
     return names
 
 
-def table_row(choice: Choice, record: Record, prediction: Prediction) -> list[str | float | None]:
+def table_row(choice: Choice, record: Record, answer: Answer) -> list[str | float | None]:
     """The values of the columns, probabilities rounded to six places; with ``top_k`` all, the probability of every class is there."""
     if choice.top_k == "all":
-        cells = [*_class_cells(replace(choice, top_k=None), prediction), *prediction.probabilities.values()]
+        cells = [*_class_cells(answer._replace(num_top=0)), *answer.prediction.probabilities.values()]
     else:
-        cells = _class_cells(choice, prediction)
+        cells = _class_cells(answer)
     values = [round(cell, 6) if isinstance(cell, float) else cell for cell in cells]
     fields = [None if value is None else without_surrogates(as_text(value)) for value in record.fields]
-    return [*values, prediction.flags, *fields]
+    return [*values, answer.prediction.flags, *fields]
 
 
 def csv_row(cells: Sequence[str | float | None]) -> bytes:
@@ -144,35 +146,11 @@ def csv_row(cells: Sequence[str | float | None]) -> bytes:
     return row
 
 
-@contextmanager
-def _parquet_writer(file: IO[bytes], choice: Choice, names: Sequence[str]) -> Iterator[Callable[[Sequence[Answered]], object]]:
-    """A function that writes rows to Parquet: probabilities are doubles, all else is strings."""
-    from pyarrow import float64, parquet, schema, string, table
-
-    num_classes = names.index("flags")
-    kinds = [float64() if at < num_classes and name.startswith("probability") else string() for at, name in enumerate(names)]
-    columns, rows, num_bytes = schema(list(zip(names, kinds, strict=True))), list[list[str | float | None]](), 0
-
-    with parquet.ParquetWriter(file, columns, compression="zstd") as writer:
-
-        def write(answered: Sequence[Answered], is_last: bool = False) -> None:
-            nonlocal num_bytes
-            rows.extend(table_row(choice, record, prediction) for _, record, prediction in answered)
-            num_bytes += sum(len(record.raw) for _, record, _ in answered)
-            if rows and (is_last or len(rows) >= GROUP_ROWS or num_bytes >= GROUP_BYTES):
-                writer.write_table(table(list(zip(*rows, strict=True)), schema=columns))
-                rows.clear()
-                num_bytes = 0
-
-        yield write
-        write([], is_last=True)
-
-
-def matching_records() -> Callable[[int, Record, Prediction], bytes]:
+def matching_records() -> Callable[[int, Record, Answer], bytes]:
     """A function that gives the records themselves, byte by byte; the header of a table comes before the first of its records."""
     header = b""
 
-    def line(_number: int, record: Record, _prediction: Prediction) -> bytes:
+    def line(_number: int, record: Record, _answer: Answer) -> bytes:
         nonlocal header
         before, header = header, record.header
         return record.raw if header == before else header + record.raw
@@ -192,19 +170,16 @@ def tab_cell(value: object) -> str:
     return _ESCAPED.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), as_text(value))
 
 
-def _class_columns(choice: Choice, prediction: Prediction) -> list[str]:
-    return [f"{cell:.4f}" if isinstance(cell, float) else tab_cell(cell) for cell in _class_cells(choice, prediction)]
+def _class_columns(answer: Answer) -> list[str]:
+    return [f"{cell:.4f}" if isinstance(cell, float) else tab_cell(cell) for cell in _class_cells(answer)]
 
 
-def _class_cells(choice: Choice, prediction: Prediction) -> list[str | float | None]:
+def _class_cells(answer: Answer) -> list[str | float | None]:
     """The answered classes and their probabilities; None twice for each that is missing."""
-    num_classes = len(prediction.probabilities)
-    if choice.top_k is None:
-        answer = choice.answer(prediction)
-        return [None, None] if answer is None else [answer, choice.probability(prediction)]
-    cells: list[str | float | None] = [cell for pair in choice.top(prediction) for cell in pair]
-    num_pairs = num_classes if choice.top_k == "all" else min(choice.top_k, num_classes)
-    return cells + [None] * (2 * num_pairs - len(cells))
+    if not answer.num_top:
+        return [None, None] if answer.label is None else [answer.label, answer.probability]
+    cells: list[str | float | None] = [cell for pair in answer.top for cell in pair]
+    return cells + [None] * (2 * answer.num_top - len(cells))
 
 
 def as_text(value: object) -> str:

@@ -16,7 +16,7 @@ from mha_cli.cli.progress import status
 from mha_cli.cli.terminal import counter
 from mha_cli.config.settings import FilesData
 from mha_cli.errors import MhaError, plural, printable, shown_path
-from mha_cli.records.objects import plain_json, without_surrogates
+from mha_cli.records.objects import json_line, without_surrogates
 from mha_cli.records.reader import shown_warnings
 from mha_cli.records.readers import Format
 from mha_cli.records.record import ALL, Record, is_number
@@ -26,7 +26,7 @@ from mha_cli.sources.opening import open_source
 from mha_cli.system.processor import prepare_to_compute
 
 if TYPE_CHECKING:
-    from mha_cli.runtime.stream import Answer
+    from mha_cli.runtime.stream import Predicted
 
 
 def write_next_texts(
@@ -68,11 +68,11 @@ def write_next_texts(
         with counter(shown=True) as count:
             num_texts = 0
 
-            def add(answers: list[Answer]) -> None:
+            def add(batch: list[Predicted]) -> None:
                 nonlocal num_texts
-                num_texts += len(answers)
-                next_texts.add(answers)
-                count(len(answers))
+                num_texts += len(batch)
+                next_texts.add(batch)
+                count(len(batch))
 
             answering.run(records, add)
         with status(f"choosing {plural(number, 'text')}"):
@@ -91,7 +91,7 @@ def write_next_texts(
 
         rows = list(map(row_of, chosen))
         if form == "jsonl":
-            lines = [plain_json(row).encode() + b"\n" for row in rows]
+            lines = list(map(json_line, rows))
         else:
             names, lines = list(dict.fromkeys(chain.from_iterable(rows))), list[bytes]()
             if all(map(is_number, names)):

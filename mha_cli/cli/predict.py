@@ -22,7 +22,7 @@ from mha_cli.system.processor import prepare_to_compute
 
 if TYPE_CHECKING:
     from mha_cli.records.readers import Format
-    from mha_cli.runtime.stream import Answer
+    from mha_cli.runtime.stream import Predicted
 
 EXAMPLES = """mha predict "A superb, moving film." "Two hours that I will not get back."
 mha predict < reviews.txt > labels.tsv
@@ -122,16 +122,17 @@ def predict(
     ):
         num_texts = num_written = num_unknown = num_words = num_withheld = 0
 
-        def write_batch(batch: list[Answer]) -> None:
+        def write_batch(batch: list[Predicted]) -> None:
             nonlocal num_texts, num_written, num_unknown, num_words, num_withheld
             answered = []
             for record, prediction in batch:
                 num_texts += 1
                 num_unknown += prediction.num_unknown
                 num_words += prediction.num_words
-                num_withheld += choice.threshold is None and prediction.labels is None and prediction.answer is None
-                if not only or choice.answer(prediction) is not None:
-                    answered.append((num_texts, record, prediction))
+                num_withheld += choice.threshold is None and prediction.is_withheld
+                answer = choice.answer(prediction)
+                if not only or answer.label is not None:
+                    answered.append((num_texts, record, answer))
             if answered and quiet:
                 raise Exit
             write(answered)

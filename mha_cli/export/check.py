@@ -14,9 +14,8 @@ from mha_cli.config.parameters import encoder_length, input_names
 from mha_cli.config.settings import SampleData
 from mha_cli.corpus.batches import padded, scoring_batches
 from mha_cli.preparation.scored_texts import LabelledTexts
-from mha_cli.runtime.classifier import forward_of
+from mha_cli.runtime.classifier import Classifier, forward_of
 from mha_cli.runtime.metrics import answers_among, equal
-from mha_cli.runtime.probabilities import probabilities_of
 from mha_cli.sources.sample import SampleTexts
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.text.encoding import EncodedText
@@ -86,7 +85,7 @@ def differences(run: Callable[[Inputs], Any], checkpoint: Checkpoint, texts: lis
         The largest difference of a class probability, infinite if the export gives an array of another shape; and the number of texts
         to which it gives another class.
     """
-    all_expected = probabilities_of(texts, checkpoint)
+    all_expected = Classifier(checkpoint).probabilities(texts)
     largest, changed = [0.0], set()
     for rows, inputs in batches_of(texts, checkpoint):
         expected, probabilities = all_expected[rows], np.asarray(run(inputs))

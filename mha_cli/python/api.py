@@ -93,7 +93,7 @@ def evaluate(model: Classifier, texts: Sequence[str], labels: Sequence[object]) 
 
     given = MemoryTexts(texts, labels, merge=model.checkpoint.config.data.merge_labels)
     texts_of_classes = of_known_classes(given.read(), model.classes, model.checkpoint.config.is_multi_label)
-    encoded = encode_labelled(texts_of_classes, model.encoder, model.classes, given.name)
+    encoded = encode_labelled(texts_of_classes, model.text_pipeline, model.classes, given.name)
     model.checkpoint.memory_estimate.refuse_too_long(int(encoded.lengths.max(initial=0)))
     from mha_cli.analysis.evaluation import evaluate as score
 

@@ -49,6 +49,11 @@ def plain_json(value: object, default: Callable[[Any], object] | None = None, in
     return text if text.isascii() else _UNSAFE.sub(lambda character: f"\\u{ord(character[0]):04x}", text)
 
 
+def json_line(value: object, default: Callable[[Any], object] | None = None) -> bytes:
+    """A value as one line of JSON, in UTF-8."""
+    return plain_json(value, default).encode() + b"\n"
+
+
 def json_kind(value: object) -> str:
     """A JSON value in words."""
     if value is None:

@@ -1,7 +1,7 @@
 """Parquet, through pyarrow."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import repeat
 from tempfile import TemporaryFile
@@ -9,13 +9,14 @@ from typing import IO, Any
 
 from mha_cli.errors import MhaError, printable, reason_of
 from mha_cli.records.lines import MAX_LINE_BYTES
-from mha_cli.records.objects import plain_json
+from mha_cli.records.objects import json_line
 from mha_cli.records.reader import Reading
 from mha_cli.records.record import Record, missing_column
 from mha_cli.system.whole_files import temporary_faults
 
 BATCH_ROWS = 16  # rows that are decoded together: few, since a small file may say that all of them hold the same long text
 BUFFER_BYTES, MOST_METADATA_BYTES = 1 << 20, 1 << 26
+GROUP_BYTES = 1 << 25  # bytes of the records that are written as one row group
 MOST_INFLATED = 100  # times its packed size that more than a row's bytes of a column may take unpacked; texts shrink to a tenth at best
 NEEDS = "it takes the whole file, unpacked"
 
@@ -29,7 +30,7 @@ def parquet_records(pieces: Iterable[bytes], reading: Reading) -> Iterator[Recor
     wanted = None if columns.takes_all else {columns.text: columns.text_setting, **dict.fromkeys(columns.fields, columns.field_setting)}
     with whole_file(pieces) as file:
         for number, row in enumerate(parquet_rows(file, name, wanted), 1):
-            raw = plain_json(row, default=_plain).encode() + b"\n"
+            raw = json_line(row, _plain)
             try:
                 if len(raw) > MAX_LINE_BYTES:
                     raise row_too_long(name, number)
@@ -83,6 +84,35 @@ def parquet_rows(file: IO[bytes], name: str, wanted: dict[str, str] | None = Non
             with _faults_named(name):
                 rows: Sequence[dict[str, Any]] = part.to_pylist()
             yield from rows
+
+
+@contextmanager
+def parquet_writer(file: IO[bytes], columns: Mapping[str, str | Mapping[str, str]], group_rows: int) -> Iterator[Callable[..., None]]:
+    """A function that writes rows, a row group at a time.
+
+    Args:
+        columns: type of each column by its name; a dict is a column with several fields.
+        group_rows: rows of a row group; ``GROUP_BYTES`` end it earlier. The function takes rows and the bytes of their records.
+    """
+    import pyarrow
+    from pyarrow import parquet
+
+    kinds = [(name, kind if isinstance(kind, str) else pyarrow.struct(list(kind.items()))) for name, kind in columns.items()]
+    schema, group, group_bytes = pyarrow.schema(kinds), list[Mapping[str, object]](), 0
+
+    with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+
+        def write(rows: Iterable[Mapping[str, object]], num_bytes: int = 0, is_last: bool = False) -> None:
+            nonlocal group_bytes
+            group.extend(rows)
+            group_bytes += num_bytes
+            if group and (is_last or len(group) >= group_rows or group_bytes >= GROUP_BYTES):
+                writer.write_table(pyarrow.Table.from_pylist(group, schema=schema))
+                group.clear()
+                group_bytes = 0
+
+        yield write
+        write([], is_last=True)
 
 
 def row_too_long(name: str, number: int) -> MhaError:

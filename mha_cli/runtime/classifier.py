@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from mha_cli.config.parameters import input_names
 from mha_cli.config.settings import LABEL_SEPARATOR
 from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.forward import class_probabilities
-from mha_cli.runtime.probabilities import probabilities_of
+from mha_cli.runtime.probabilities import Scorer
 from mha_cli.sources.in_memory import texts_in
 from mha_cli.text.encoding import EncodedText
 
@@ -36,10 +36,15 @@ class Prediction:
 
     @property
     def answer(self) -> str | None:
-        """The most probable class, if it is as probable as its threshold; None for no answer. Of several labels, all in one cell."""
+        """The most probable class; None if it is below its threshold. Of several labels, all in one cell."""
         if self.labels is not None:
             return self.label_separator.join(self.labels) or None
-        return self.label if self.probability >= self.threshold else None
+        return None if self.is_withheld else self.label
+
+    @property
+    def is_withheld(self) -> bool:
+        """Whether the one label of the text is below its threshold in the checkpoint."""
+        return self.labels is None and self.probability < self.threshold
 
     @property
     def num_words(self) -> int:
@@ -74,7 +79,8 @@ class Classifier:
     def __init__(self, checkpoint: Checkpoint, engine: Engine | None = None) -> None:
         self.checkpoint = checkpoint
         self.engine = engine or Engine(checkpoint)
-        self.encoder = checkpoint.text_pipeline
+        self.text_pipeline = checkpoint.text_pipeline
+        self._scorer = Scorer(checkpoint, self.engine, threads=1)
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -96,27 +102,26 @@ class Classifier:
     def predict(self, texts: Iterable[str]) -> list[Prediction]:
         """One prediction per text, in order. Texts of similar length are computed together."""
         given = texts_in(texts)
-        encoded = self.encoder.encode_all(given)
-        return self.predictions(given, encoded, probabilities_of(encoded, self.checkpoint, self.engine))
+        encoded = self.text_pipeline.encode_all(given)
+        return self.predictions(given, encoded, self.probabilities(encoded))
+
+    def probabilities(self, encoded: Sequence[EncodedText]) -> Floats:
+        """Probabilities of all classes, (N, C), for texts from ``text_pipeline``."""
+        return self._scorer.score_each(encoded)
 
     def predictions(self, texts: Iterable[str], encoded: Iterable[EncodedText], probabilities: Floats) -> list[Prediction]:
         """The predictions for texts from their probabilities (N, C)."""
-        names, thresholds, several = self.checkpoint.class_names, self.checkpoint.thresholds, self.checkpoint.config.is_multi_label
-        of_labels, separator = self.checkpoint.label_thresholds.tolist(), self.checkpoint.config.cell_separator
+        names, thresholds, config = self.checkpoint.class_names, self.checkpoint.thresholds, self.checkpoint.config
+        label_thresholds, separator = self.checkpoint.label_thresholds.tolist(), config.cell_separator
         predictions = []
         for text, code, row in zip(texts, encoded, probabilities.tolist(), strict=True):
             probability = max(row)
-            label = names[row.index(probability)]
-            labels = None
-            if several:
-                ranked = sorted(zip(row, names, of_labels, strict=True), key=lambda one: -one[0])
-                labels = tuple([name for own, name, least in ranked if own >= least])
-            counts = code.num_tokens, len(code.tokens), code.num_unknown, code.num_marks
-            predictions.append(
-                Prediction(
-                    text, label, probability, dict(zip(names, row, strict=True)), *counts, thresholds.get(label, 0.0), labels, separator
-                )
-            )
+            label, labels = names[row.index(probability)], None
+            if config.is_multi_label:
+                ranked = sorted(zip(row, names, label_thresholds, strict=True), key=lambda item: -item[0])
+                labels = tuple([name for likely, name, threshold in ranked if likely >= threshold])
+            by_class, counts = dict(zip(names, row, strict=True)), (code.num_tokens, len(code.tokens), code.num_unknown, code.num_marks)
+            predictions.append(Prediction(text, label, probability, by_class, *counts, thresholds.get(label, 0.0), labels, separator))
         return predictions
 
 

@@ -61,8 +61,8 @@ class Engine:
         self._left = WORTH_STARTING if chosen == "openvino" else inf
         self._encoder: OpenVinoEncoder | None = None
 
-    def encoder(self, lengths: Int64s) -> OpenVinoEncoder | None:
-        """The encoder for texts of these lengths; None is NumPy."""
+    def choose_encoder(self, lengths: Int64s) -> OpenVinoEncoder | None:
+        """The encoder for texts of these lengths, which is started if that pays; None is NumPy."""
         if self._encoder is None and self.at_once:
             self._start()
         elif self._encoder is None and len(lengths) >= MANY_TEXTS:

@@ -13,7 +13,7 @@ from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.errors import MhaError, did_you_mean, printable
 from mha_cli.runtime.classifier import Classifier, Prediction
 from mha_cli.runtime.forward import attention_weights
-from mha_cli.runtime.probabilities import named, probabilities_of
+from mha_cli.runtime.probabilities import errors_naming
 from mha_cli.system.working_memory import refuse_bytes
 from mha_cli.text.encoding import EncodedText, ids_of
 from mha_cli.text.vocabulary import UNKNOWN_ID
@@ -111,7 +111,7 @@ class Explanation(ReadWords):
 def view_attention(checkpoint: Checkpoint, text: str) -> AttentionView:
     """The attention weights of every block and head for one text: between its words, or between the pieces of a pretrained encoder."""
     classifier = Classifier(checkpoint)
-    pipeline = classifier.encoder
+    pipeline = classifier.text_pipeline
     if pipeline.pieces is None:
         words, unknown = pipeline.read_words(text), (ids_of(pipeline.encode(text).tokens) == UNKNOWN_ID).tolist()
     else:
@@ -127,10 +127,11 @@ def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Expl
     Source: Zeiler and Fergus 2014, "Visualizing and Understanding Convolutional Networks", section 4.2; on what attention weights do not
     show: Jain and Wallace 2019, "Attention is not Explanation".
     """
-    steps, probabilities_NC = looking_inside(Classifier(checkpoint), text, weight_bytes=WEIGHT_BYTES, label=label), None
+    classifier, probabilities_NC = Classifier(checkpoint), None
+    steps = looking_inside(classifier, text, weight_bytes=WEIGHT_BYTES, label=label)
     try:
         while True:
-            probabilities_NC = probabilities_of(steps.send(probabilities_NC), checkpoint)
+            probabilities_NC = classifier.probabilities(steps.send(probabilities_NC))
     except StopIteration as end:
         explanation: Explanation = end.value[0]
         return explanation
@@ -144,7 +145,7 @@ def looking_inside(
     A pretrained encoder reads pieces: then a text is its words with spaces between, the weights of the pieces are added up by words, and a
     word is left out before the text is split into pieces.
     """
-    checkpoint, pipeline = classifier.checkpoint, classifier.encoder
+    checkpoint, pipeline = classifier.checkpoint, classifier.text_pipeline
     words, code = pipeline.read_words(text), pipeline.encode(text)
     if most_words is not None and len(words) > most_words:
         raise MhaError(f"the text has {len(words):,} words; at most {most_words:,} are explained here", "`mha explain` takes more")
@@ -196,15 +197,15 @@ def _refuse_what_cannot_be_shown(classifier: Classifier, words: list[str], text:
     """Refuse a text without words, and one whose attention weights would not fit into memory."""
     if not words:
         raise MhaError("the text has no words", "give a text with at least one word")
-    checkpoint, tokens = classifier.checkpoint, classifier.encoder.encode(text).for_encoder
+    checkpoint, tokens = classifier.checkpoint, classifier.text_pipeline.encode(text).for_encoder
     weights, name = sum(checkpoint.config.model.heads) * len(tokens) ** 2, checkpoint.memory_estimate.name
     refuse_bytes(weight_bytes * weights, f"{name}: the attention of a text of {len(tokens):,} tokens", "give a shorter text")
 
 
 def _view(classifier: Classifier, prediction: Prediction, words: list[str], unknown: list[bool]) -> AttentionView:
     """The attention weights of a text between what the encoder reads, beside the given words."""
-    checkpoint, tokens = classifier.checkpoint, classifier.encoder.encode(prediction.text).for_encoder
-    with named(checkpoint):
+    checkpoint, tokens = classifier.checkpoint, classifier.text_pipeline.encode(prediction.text).for_encoder
+    with errors_naming(checkpoint):
         weights = attention_weights(tokens[None], checkpoint.weights, checkpoint.config)
     subwords = checkpoint.config.text.subword_characters > 0
     return AttentionView(words, unknown, subwords, prediction, [weights_BHLL[0] for weights_BHLL in weights])

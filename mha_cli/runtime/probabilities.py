@@ -29,22 +29,10 @@ if TYPE_CHECKING:
 BATCH_TOKENS, BATCH_NUMBERS = 8_192, 1 << 18
 """Tokens in a batch, padding included, and numbers in their embeddings: enough to keep the cores busy, few enough for their caches."""
 
-Reading = tuple[Array, Array | None]  # padded tokens (B, L, …), and the pieces (B, P) that a pretrained encoder reads, if there is one
+Padded = tuple[Array, Array | None]  # tokens (B, L, …), and the pieces (B, P) that a pretrained encoder reads, if there is one
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-
-def probabilities_of(texts: Sequence[EncodedText], checkpoint: Checkpoint, engine: Engine | None = None) -> Floats:
-    """Probabilities of all classes, (N, C), for texts from a ``TextPipeline``, in this thread; ``engine`` None is NumPy."""
-    lengths = np.array([text.longest_reading for text in texts], dtype=np.int64)
-
-    def read(rows: Rows, length: int) -> Reading:
-        pieces = [found for row in rows if (found := texts[row].pieces) is not None]
-        tokens = [texts[row].tokens for row in rows]
-        return (padded(tokens), padded(pieces, length)) if pieces else (padded(tokens, length), None)
-
-    return Scorer(checkpoint, engine or Engine(checkpoint), 1).score(lengths, read)
 
 
 class Scorer:
@@ -63,24 +51,36 @@ class Scorer:
     def __call__(self, texts: EncodedTexts, on_texts: Callable[[int], None] = lambda _: None) -> Floats:
         """Probabilities of all classes for every text, (N, C); ``on_texts`` is called with the number of texts done so far."""
 
-        def read(rows: Rows, length: int) -> Reading:
+        def padded_rows(rows: Rows, length: int) -> Padded:
             pieces = texts.pieces
             return (texts.padded(rows, length=length), None) if pieces is None else (texts.padded(rows), pieces.padded(rows, length=length))
 
-        return self.score(texts.longest_readings, read, on_texts)
+        return self._score(texts.longest_readings, padded_rows, on_texts)
 
-    def score(self, lengths: Int64s, read: Callable[[Rows, int], Reading], on_texts: Callable[[int], None] = lambda _: None) -> Floats:
-        """The same for texts of these lengths; ``read`` gives some of them, those that the encoder reads padded to a length at least."""
+    def score_each(self, texts: Sequence[EncodedText]) -> Floats:
+        """Probabilities of all classes, (N, C), for texts from a ``TextPipeline``."""
+
+        def padded_rows(rows: Rows, length: int) -> Padded:
+            pieces = [each for row in rows if (each := texts[row].pieces) is not None]
+            tokens = [texts[row].tokens for row in rows]
+            return (padded(tokens), padded(pieces, length)) if pieces else (padded(tokens, length), None)
+
+        return self._score(np.array([text.longest_reading for text in texts], dtype=np.int64), padded_rows)
+
+    def _score(
+        self, lengths: Int64s, padded_rows: Callable[[Rows, int], Padded], on_texts: Callable[[int], None] = lambda _: None
+    ) -> Floats:
+        """Score texts of these lengths; ``padded_rows`` gives some of them, with what the encoder reads padded to at least a length."""
         checkpoint = self._checkpoint
         memory_estimate = replace(checkpoint.memory_estimate, in_blocks=True)
         memory_estimate.refuse_too_long(int(lengths.max(initial=0)))
-        encoder = self._engine.encoder(lengths)
+        encoder = self._engine.choose_encoder(lengths)
 
         def compute(rows: Rows) -> Floats:
             longest = int(lengths[rows[-1]])
             chosen = encoder if encoder and encoder.has_memory_for(len(rows), longest) else None
-            tokens, pieces = read(rows, chosen.padded_length(longest) if chosen else 1)
-            with named(checkpoint):
+            tokens, pieces = padded_rows(rows, chosen.padded_length(longest) if chosen else 1)
+            with errors_naming(checkpoint):
                 return class_probabilities(tokens, checkpoint.weights, checkpoint.config, chosen, pieces)
 
         probabilities, done = np.zeros((len(lengths), len(checkpoint.class_names)), dtype=np.float32), 0
@@ -88,8 +88,8 @@ class Scorer:
         batches = list(scoring_batches(lengths, memory_estimate, most_tokens))
         most_bytes = max((memory_estimate.num_bytes(len(rows), int(lengths[rows[-1]])) for rows in batches), default=1)
         threads = min(self._threads, max(1, MOST_BYTES // most_bytes))
-        for rows, answers in zip(batches, in_threads(compute, batches, threads), strict=True):
-            probabilities[rows] = answers
+        for rows, probabilities_BC in zip(batches, in_threads(compute, batches, threads), strict=True):
+            probabilities[rows] = probabilities_BC
             done += len(rows)
             on_texts(done)
         return probabilities
@@ -111,7 +111,7 @@ def in_threads(function: Callable[[Item], Result], items: Iterable[Item], thread
 
 
 @contextmanager
-def named(checkpoint: Checkpoint) -> Iterator[None]:
+def errors_naming(checkpoint: Checkpoint) -> Iterator[None]:
     """Errors of the forward pass, which knows weights only, begin with the name of the checkpoint's file, if it has one."""
     try:
         yield

@@ -22,7 +22,7 @@ MAX_BATCH_PROBABILITIES = 1_000_000
 MAX_BATCH_CHARACTERS = 1 << 22  # a batch of long texts has fewer of them
 MOST_USUAL_WORKERS = 4  # more gain little, and other programs may want the cores
 
-Answer: TypeAlias = tuple[Record, Prediction]
+Predicted: TypeAlias = tuple[Record, Prediction]
 
 
 def most_together(num_classes: int) -> int:
@@ -52,9 +52,9 @@ class Answering:
         self._held: list[Record] = []
         self._num_characters = 0
         self._pool: Workers | None = None
-        self._write: Callable[[list[Answer]], object] = lambda _: None
+        self._write: Callable[[list[Predicted]], object] = lambda _: None
 
-    def run(self, records: Iterable[Record], write: Callable[[list[Answer]], object]) -> None:
+    def run(self, records: Iterable[Record], write: Callable[[list[Predicted]], object]) -> None:
         """Answer all records; ``write`` takes the answers of each batch as soon as they are there. Few records are read ahead."""
         self._write = write
         with ExitStack() as self._stack:

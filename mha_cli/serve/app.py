@@ -28,7 +28,6 @@ from mha_cli.runtime.choice import Choice
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.engine import multiplications
 from mha_cli.runtime.inspection import Steps, looking_inside
-from mha_cli.runtime.probabilities import probabilities_of
 from mha_cli.runtime.stream import most_together
 from mha_cli.serve.server import Failure, error_response
 from mha_cli.text.encoding import EncodedText
@@ -117,14 +116,19 @@ def application(checkpoint: Checkpoint, most_seconds: float = 30.0) -> FastAPI:
     app = FastAPI(title="mha", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
 
     def predictions(texts: list[str], one: bool = False) -> Steps:
-        encoded = classifier.encoder.encode_all(texts)
-        found = [choice.as_json(*numbered) for numbered in enumerate(classifier.predictions(texts, encoded, (yield encoded)), 1)]
-        return plain_json(found[0] if one else found)
+        encoded = classifier.text_pipeline.encode_all(texts)
+        answers = map(choice.answer, classifier.predictions(texts, encoded, (yield encoded)))
+        shown = [answer.as_json(number) for number, answer in enumerate(answers, 1)]
+        return plain_json(shown[0] if one else shown)
 
     def inside(text: str) -> Steps:
         explanation, view = yield from looking_inside(classifier, text, MOST_WORDS)
         attention, blocks = {**view.answer_and_words(), **view.entropies(), "weights": None}, list[str]()
-        found = {"answer": choice.as_json(1, explanation.prediction), "explanation": explanation.as_json(), "notes": explanation.notes}
+        found = {
+            "answer": choice.answer(explanation.prediction).as_json(1),
+            "explanation": explanation.as_json(),
+            "notes": explanation.notes,
+        }
         for block in view.rounded_weights(6):  # megabytes, in which nothing else runs
             blocks.append(plain_json(block))
             yield ()
@@ -273,7 +277,7 @@ class Batches:
         """Score some texts of each job together; nobody's request fails for another one's text."""
         texts = [job.texts[row] for job, rows in parts if job.texts for row in rows]
         try:
-            probabilities_NC = probabilities_of(texts, self._classifier.checkpoint, self._classifier.engine)
+            probabilities_NC = self._classifier.probabilities(texts)
         except Exception as error:
             if len(parts) == 1:
                 parts[0][0].finish = partial(parts[0][0].answer.set_exception, error)

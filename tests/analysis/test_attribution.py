@@ -52,7 +52,7 @@ def test_equals_a_computation_written_out(num_classes: int) -> None:
     """In float64, a step at a time, for every class."""
     checkpoint, steps = small_checkpoint(CLASSES[num_classes]), 5
     weights = {path: tf.constant(weight, tf.float64) for path, weight in checkpoint.weights.items()}
-    token_ids = Classifier(checkpoint).encoder.encode(TEXT).tokens
+    token_ids = checkpoint.text_pipeline.encode(TEXT).tokens
     words = tf.gather(weights["embedding/token_embedding/words"], token_ids)
     places = weights["embedding/position_embedding/embeddings"][: len(token_ids)]
     (said,) = Classifier(checkpoint).predict([TEXT])

@@ -20,7 +20,6 @@ from mha_cli.linear.fit import fit_linear_model
 from mha_cli.model.classifier import start_from, to_model
 from mha_cli.preparation.prepare import prepare
 from mha_cli.preparation.scored_texts import labelled_texts
-from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.forward import class_probabilities
 from mha_cli.runtime.inspection import view_attention
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
@@ -264,7 +263,7 @@ def test_targets_are_the_mean_over_all_tokens_with_five_different_ones() -> None
     checkpoint = small_checkpoint(num_blocks=2, num_heads=[3, 1], key_dim=5, positions="sinusoidal")
     for block in range(2):
         checkpoint.weights[f"encoder_{block}/attention/query_kernel"][:] *= 4  # far from uniform
-    encode = Classifier(checkpoint).encoder.encode
+    encode = checkpoint.text_pipeline.encode
     found = head_targets(checkpoint, encoded([encode(text).tokens for text in texts]))
     views = [view_attention(checkpoint, text) for text in texts]
     for block, heads in enumerate((3, 1)):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from rich.cells import cell_len
 
-from mha_cli.cli.answers import answer_writer, json_line, matching_records, styles_wanted, tab_cell, tab_line, terminal_line
+from mha_cli.cli.answers import answer_as_json_line, answer_writer, matching_records, styles_wanted, tab_cell, tab_line, terminal_line
 from mha_cli.records.record import Record
 from mha_cli.runtime.choice import Choice
 from mha_cli.runtime.classifier import Prediction
@@ -49,7 +49,7 @@ SAID = said(0.2, 0.5, 0.3)
     ],
 )
 def test_columns(choice: Choice, fields: tuple[object, ...], line: bytes) -> None:
-    assert tab_line(choice, 1, record("a film", *fields), SAID) == line
+    assert tab_line(1, record("a film", *fields), choice.answer(SAID)) == line
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_columns(choice: Choice, fields: tuple[object, ...], line: bytes) -> Non
     ],
 )
 def test_a_text_whose_answer_is_to_be_doubted_is_marked(counts: dict[str, int], flags: str) -> None:
-    assert tab_line(Choice(), 1, record("a film", "id"), said(0.2, 0.5, 0.3, **counts)) == f"mixed\t0.5000\t{flags}\tid\n".encode()
+    assert tab_line(1, record("a film", "id"), Choice().answer(said(0.2, 0.5, 0.3, **counts))) == f"mixed\t0.5000\t{flags}\tid\n".encode()
 
 
 @given(st.text(st.characters(), max_size=30))
@@ -83,7 +83,7 @@ def test_a_cell_is_harmless_and_can_be_read_back(text: str) -> None:
 
 def json_answer(prediction: Prediction, choice: Choice | None = None, fields: dict[str, object] | None = None) -> dict[str, Any]:
     fields = fields or {}
-    line = json_line(choice or Choice(), list(fields), 7, record("a film", *fields.values()), prediction)
+    line = answer_as_json_line(list(fields), 7, record("a film", *fields.values()), (choice or Choice()).answer(prediction))
     assert line.count(b"\n") == 1
     return json.loads(line)
 
@@ -143,7 +143,7 @@ def test_classes_in_columns(choice: Choice, row: dict[str, object]) -> None:
     as_csv, as_parquet = io.BytesIO(), io.BytesIO()
     for form, file in (("csv", as_csv), ("parquet", as_parquet)):
         with answer_writer(form, file, choice, NAMES, ["label"]) as write:
-            write([(1, record("a film", "gold"), SAID)])
+            write([(1, record("a film", "gold"), choice.answer(SAID))])
     cells = {name: "" if value is None else f"{value:.6f}" if isinstance(value, float) else value for name, value in row.items()}
     assert list(csv.DictReader(io.StringIO(as_csv.getvalue().decode()))) == [cells]
     assert parquet.read_table(as_parquet).to_pylist() == [row]
@@ -158,7 +158,7 @@ def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def shown(text: str, prediction: Prediction = SAID, *fields: object, choice: Choice | None = None, styles: bool = False) -> str:
-    line = terminal_line(choice or Choice(), styles, "utf-8", 1, record(text, *fields), prediction).decode()
+    line = terminal_line(styles, "utf-8", 1, record(text, *fields), (choice or Choice()).answer(prediction)).decode()
     assert line.endswith("\n")
     return line[:-1]
 
@@ -218,7 +218,7 @@ def test_who_wants_styles(environment: dict[str, str], wanted: bool, monkeypatch
 
 
 def test_a_terminal_that_cannot_show_a_character() -> None:
-    assert terminal_line(Choice(), False, "ascii", 1, record("é 🎬"), SAID) == b"mixed\t0.5000\t\\xe9 \\U0001f3ac\n"
+    assert terminal_line(False, "ascii", 1, record("é 🎬"), Choice().answer(SAID)) == b"mixed\t0.5000\t\\xe9 \\U0001f3ac\n"
 
 
 # The records themselves
@@ -227,5 +227,5 @@ def test_a_terminal_that_cannot_show_a_character() -> None:
 def test_records_as_they_came_with_the_header_of_each_table() -> None:
     line = matching_records()
     raws = [(b"1,\xff\r\n", b"id,text\r\n"), (b"2,b\n", b"id,text\r\n"), (b"c\td\n", b"text\tid\n"), (b"line\n", b"")]
-    written = [line(1, Record("", raw, (), header), SAID) for raw, header in raws]
+    written = [line(1, Record("", raw, (), header), Choice().answer(SAID)) for raw, header in raws]
     assert written == [b"id,text\r\n1,\xff\r\n", b"2,b\n", b"text\tid\nc\td\n", b"line\n"]

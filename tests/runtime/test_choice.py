@@ -3,7 +3,15 @@ import dataclasses
 import pytest
 
 from mha_cli.runtime.choice import Choice
+from mha_cli.runtime.classifier import Prediction
 from tests.cli.test_answers import said
+
+
+def top_classes(choice: Choice, prediction: Prediction) -> list[str]:
+    """The most probable classes by a choice, all that there are if it gives no number."""
+    top = dataclasses.replace(choice, top_k=choice.top_k or "all").answer(prediction).top
+    assert top == [(name, prediction.probabilities[name]) for name, _ in top]
+    return [name for name, _ in top]
 
 
 @pytest.mark.parametrize(
@@ -31,16 +39,16 @@ from tests.cli.test_answers import said
 )
 def test_answer_and_top_classes(choice: Choice, asked: float, answer: str | None, top: list[str]) -> None:
     prediction = dataclasses.replace(said(0.2, 0.5, 0.3), threshold=asked)
-    assert choice.answer(prediction) == answer
-    assert choice.top(prediction) == [(name, prediction.probabilities[name]) for name in top]
+    assert choice.answer(prediction).label == answer
+    assert top_classes(choice, prediction) == top
 
 
 def test_no_label_of_several_is_no_answer() -> None:
     prediction = dataclasses.replace(said(0.2, 0.5, 0.3), labels=())
-    assert prediction.answer is Choice().answer(prediction) is None
-    assert [name for name, _ in Choice(top_k=2).top(prediction)] == ["mixed", "good"]
+    assert prediction.answer is Choice().answer(prediction).label is None
+    assert top_classes(Choice(top_k=2), prediction) == ["mixed", "good"]
 
 
 def test_equally_probable_classes_keep_their_order() -> None:
-    assert [name for name, _ in Choice(top_k=3).top(said(0.25, 0.5, 0.25))] == ["mixed", "bad", "good"]
-    assert Choice(0.1, ("good", "bad")).answer(said(0.25, 0.5, 0.25)) == "good"
+    assert top_classes(Choice(), said(0.25, 0.5, 0.25)) == ["mixed", "bad", "good"]
+    assert Choice(0.1, ("good", "bad")).answer(said(0.25, 0.5, 0.25)).label == "good"

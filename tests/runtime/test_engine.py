@@ -10,8 +10,8 @@ import pytest
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.runtime import probabilities
+from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.engine import MANY_TEXTS, Engine, Precision, multiplications, usual_engine
-from mha_cli.runtime.probabilities import probabilities_of
 from mha_cli.system import processor
 from mha_cli.system.processor import bfloat16_features
 from mha_cli.text.encoding import EncodedText
@@ -45,15 +45,15 @@ def with_openvino(checkpoint: Checkpoint, precision: Precision = "float32") -> E
 def test_every_kind_of_model_equals_numpy(model_case: ModelCase, random_weights: Callable[..., dict[str, np.ndarray]]) -> None:
     checkpoint = checkpoint_of(model_case, random_weights(*model_case))
     given = reviews(checkpoint, 13)
-    probabilities = probabilities_of(given, checkpoint, with_openvino(checkpoint))
-    np.testing.assert_allclose(probabilities, probabilities_of(given, checkpoint), rtol=0, atol=1e-5)
+    probabilities = Classifier(checkpoint, with_openvino(checkpoint)).probabilities(given)
+    np.testing.assert_allclose(probabilities, Classifier(checkpoint).probabilities(given), rtol=0, atol=1e-5)
 
 
 @pytest.mark.extras
 def test_what_has_no_room_is_computed_by_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint = with_text(small_checkpoint(positions="none"), sequence_length=800)
     engine, given = with_openvino(checkpoint), as_read([np.full(length, 3, np.int32) for length in (700, 5)])
-    expected = probabilities_of(given, checkpoint)
+    expected = Classifier(checkpoint).probabilities(given)
     monkeypatch.setattr("mha_cli.runtime.openvino_encoder.MOST_BYTES", checkpoint.memory_estimate.at_once().num_bytes(2, 32))
     monkeypatch.setattr(probabilities, "BATCH_TOKENS", 1)
     from mha_cli.runtime.openvino_encoder import OpenVinoEncoder  # after the check that OpenVINO is there
@@ -61,7 +61,7 @@ def test_what_has_no_room_is_computed_by_numpy(monkeypatch: pytest.MonkeyPatch) 
     lengths = []
     compute = OpenVinoEncoder.__call__
     monkeypatch.setattr(OpenVinoEncoder, "__call__", lambda self, x, mask: lengths.append(x.shape[1]) or compute(self, x, mask))
-    np.testing.assert_allclose(probabilities_of(given, checkpoint, engine), expected, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(Classifier(checkpoint, engine).probabilities(given), expected, rtol=0, atol=1e-5)
     assert lengths == [8]  # 5, padded
 
 
@@ -75,10 +75,10 @@ def test_what_openvino_fails_at_is_computed_by_numpy(monkeypatch: pytest.MonkeyP
 
     checkpoint = small_checkpoint()
     engine, given = with_openvino(checkpoint), reviews(checkpoint, 13)
-    encoder = engine.encoder(np.array([1]))
+    encoder = engine.choose_encoder(np.array([1]))
     assert encoder is not None
     monkeypatch.setattr(encoder._of_thread, "request", WithoutMemory(), raising=False)
-    np.testing.assert_array_equal(probabilities_of(given, checkpoint, engine), probabilities_of(given, checkpoint))
+    np.testing.assert_array_equal(Classifier(checkpoint, engine).probabilities(given), Classifier(checkpoint).probabilities(given))
 
 
 @pytest.mark.extras
@@ -86,7 +86,7 @@ def test_what_openvino_fails_at_is_computed_by_numpy(monkeypatch: pytest.MonkeyP
 def test_numbers_that_overflow_are_told_as_by_numpy(normalization: str) -> None:
     def said(given: Checkpoint, engine: Engine | None) -> Any:
         try:
-            return probabilities_of(reviews(given, 13), given, engine)
+            return Classifier(given, engine).probabilities(reviews(given, 13))
         except MhaError as error:
             return error.message
 
@@ -104,7 +104,9 @@ def test_bfloat16_is_near(random_weights: Callable[..., dict[str, np.ndarray]]) 
         pytest.skip("this processor has no instructions for it")
     checkpoint = small_checkpoint(seed=3)
     given = reviews(checkpoint, 13)
-    differences = np.abs(probabilities_of(given, checkpoint, with_openvino(checkpoint, "bfloat16")) - probabilities_of(given, checkpoint))
+    differences = np.abs(
+        Classifier(checkpoint, with_openvino(checkpoint, "bfloat16")).probabilities(given) - Classifier(checkpoint).probabilities(given)
+    )
     assert 1e-5 < differences.max() < 0.05
 
 
@@ -124,9 +126,9 @@ def test_auto_starts_after_much_work_where_many_texts_come_at_once(monkeypatch: 
     few, many = np.full(MANY_TEXTS - 1, 13), np.full(MANY_TEXTS, 13)
     monkeypatch.setattr("mha_cli.runtime.engine.WORTH_STARTING", 3 * multiplications(checkpoint.config.model, many).sum())
     engine, additive = Engine(checkpoint, "auto"), Engine(small_checkpoint(attention_score="additive"), "auto")
-    assert [engine.encoder(lengths) is None for lengths in (many, few, few, few, many, few, many, few)] == [True] * 6 + [False] * 2
-    assert all(additive.encoder(many) is None for _ in range(9))
-    assert all(Engine(checkpoint).encoder(many) is None for _ in range(9))
+    assert [engine.choose_encoder(lengths) is None for lengths in (many, few, few, few, many, few, many, few)] == [True] * 6 + [False] * 2
+    assert all(additive.choose_encoder(many) is None for _ in range(9))
+    assert all(Engine(checkpoint).choose_encoder(many) is None for _ in range(9))
 
 
 def test_auto_is_numpy_where_openvino_is_not_installed_or_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,16 +136,16 @@ def test_auto_is_numpy_where_openvino_is_not_installed_or_cannot_start(monkeypat
     monkeypatch.setattr("mha_cli.runtime.engine.WORTH_STARTING", 1)
     monkeypatch.setattr("mha_cli.runtime.engine.find_spec", lambda _: None)
     assert usual_engine() == "numpy"
-    assert Engine(checkpoint, "auto").encoder(many) is None
+    assert Engine(checkpoint, "auto").choose_encoder(many) is None
     monkeypatch.setattr("mha_cli.runtime.engine.find_spec", lambda name: name)
     monkeypatch.setattr("mha_cli.errors.find_spec", lambda name: name)
     monkeypatch.setitem(sys.modules, "mha_cli.runtime.openvino_encoder", None)
     assert usual_engine() == "openvino"
     assert usual_engine(small_checkpoint(attention_score="additive").config.model) == "numpy"
     engine = Engine(checkpoint, "auto")
-    assert [engine.encoder(many) for _ in range(2)] == [None, None]
+    assert [engine.choose_encoder(many) for _ in range(2)] == [None, None]
     with pytest.raises(MhaError, match=r"^--engine openvino cannot be started: .*; take --engine numpy$") as raised:
-        Engine(checkpoint, "openvino").encoder(np.array([1]))
+        Engine(checkpoint, "openvino").choose_encoder(np.array([1]))
     assert raised.value.exit_code == EXIT_FAILURE
 
 

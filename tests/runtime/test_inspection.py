@@ -32,7 +32,7 @@ def test_weights_of_every_block_equal_the_layers(model: dict[str, Any]) -> None:
     view = view_attention(checkpoint, TEXT)
     assert [len(weights) for weights in view.weights] == list(checkpoint.config.model.heads)
     keras_model = to_model(checkpoint)
-    x = keras_model.get_layer("embedding")(np.array([Classifier(checkpoint).encoder.encode(TEXT).tokens]))
+    x = keras_model.get_layer("embedding")(np.array([checkpoint.text_pipeline.encode(TEXT).tokens]))
     for block, weights in enumerate(view.weights):
         layer = keras_model.get_layer(f"encoder_{block}")
         inputs = layer.attention_norm(x) if layer.normalization == "pre" else x

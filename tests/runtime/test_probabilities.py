@@ -10,6 +10,7 @@ import pytest
 from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.errors import MhaError
 from mha_cli.runtime import probabilities
+from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.engine import Engine, EngineName
 from mha_cli.runtime.probabilities import Scorer, in_threads
 from tests.checkpoints import as_read, small_checkpoint
@@ -30,7 +31,7 @@ def test_threads_change_nothing(engine: EngineName, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(probabilities, "BATCH_TOKENS", 1)  # one batch per review
     checkpoint = small_checkpoint()
     reviews, done = some_reviews(len(checkpoint.vocabulary)), []
-    expected = probabilities.probabilities_of(as_read(reviews.tokens[start:stop] for start, stop in pairwise(reviews.offsets)), checkpoint)
+    expected = Classifier(checkpoint).probabilities(as_read(reviews.tokens[start:stop] for start, stop in pairwise(reviews.offsets)))
     found = Scorer(checkpoint, Engine(checkpoint, engine, threads=3), threads=3)(reviews, done.append)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
     assert done == [1, 2, 3, 4, 5, 6, 7, 8]

@@ -13,7 +13,7 @@ from mha_cli.records.record import Record
 from mha_cli.runtime import stream, workers
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.inputs import read_inputs
-from mha_cli.runtime.stream import Answer, Answering
+from mha_cli.runtime.stream import Answering, Predicted
 from tests.checkpoints import WORDS, small_checkpoint
 from tests.cli.command import children_of
 from tests.errors import error_of
@@ -29,9 +29,9 @@ def failing(records: list[Record]) -> Iterator[Record]:
     raise MhaError("broken")
 
 
-def answered(records: Iterable[Record], workers: int = 1, classifier: Classifier | None = None) -> list[list[Answer]]:
+def answered(records: Iterable[Record], workers: int = 1, classifier: Classifier | None = None) -> list[list[Predicted]]:
     """All answers, batch by batch."""
-    found: list[list[Answer]] = []
+    found: list[list[Predicted]] = []
     Answering(classifier or Classifier(small_checkpoint()), workers).run(records, found.append)
     return found
 
@@ -64,7 +64,7 @@ def test_answers_come_in_order(number_of_workers: int) -> None:
 
 @pytest.mark.parametrize("number_of_workers", [1, 2])
 def test_a_fault_comes_after_all_answers_before_it(number_of_workers: int) -> None:
-    found: list[Answer] = []
+    found: list[Predicted] = []
     with pytest.raises(MhaError, match="broken"):
         Answering(Classifier(small_checkpoint()), number_of_workers).run(failing(numbered(300)), found.extend)
     assert [record for record, _ in found] == numbered(300)
@@ -102,7 +102,7 @@ def test_little_is_read_ahead_of_slow_workers() -> None:
             assert taken - answered_so_far <= (2 * workers.JOBS_AHEAD + 1) * stream.MOST_IN_A_STREAM
             yield Record("the film", b"")
 
-    def count(batch: list[Answer]) -> None:
+    def count(batch: list[Predicted]) -> None:
         nonlocal answered_so_far
         answered_so_far += len(batch)
 
@@ -117,7 +117,7 @@ def test_what_cannot_be_computed_comes_after_all_answers_before_it(number_of_wor
     table[2 + WORDS.index("dreadful")] = 3e38
     classifier = Classifier(replace(checkpoint, weights={**checkpoint.weights, "embedding/token_embedding/words": table}))
     records = [Record("a superb film", b"")] * 1000 + [Record("dreadful dreadful", b"")] * 500
-    found: list[Answer] = []
+    found: list[Predicted] = []
     with pytest.raises(MhaError, match="the model's weights are so large that its numbers overflow"):
         Answering(classifier, number_of_workers).run(records, found.extend)
     assert [record for record, _ in found] == records[: 64 + 128 + 256 + 512]

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from mha_cli.checkpoint.file import read_checkpoint
-from mha_cli.runtime.probabilities import probabilities_of
+from mha_cli.runtime.classifier import Classifier
 from mha_cli.serve import app
 from mha_cli.serve.server import Limits, server
 from mha_cli.version import __version__
@@ -59,15 +59,15 @@ def port(checkpoint: Path) -> Iterator[int]:
 @contextlib.contextmanager
 def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[int]]]:
     """Nothing is computed meanwhile; gives the lengths of the texts in each round, as it is begun."""
-    begun, go = list[list[int]](), threading.Event()
+    begun, go, probabilities = list[list[int]](), threading.Event(), Classifier.probabilities
 
-    def wait(texts: Any, *rest: Any) -> Any:
+    def wait(self: Classifier, texts: Any) -> Any:
         if texts:
             begun.append([len(text.tokens) for text in texts])
         go.wait()
-        return probabilities_of(texts, *rest)
+        return probabilities(self, texts)
 
-    monkeypatch.setattr(app, "probabilities_of", wait)
+    monkeypatch.setattr(Classifier, "probabilities", wait)
     try:
         yield begun
     finally:
@@ -330,10 +330,12 @@ def test_what_waits_is_computed_together_and_nothing_for_those_who_hang_up(
 def test_a_fault_of_one_text_is_no_fault_of_the_others(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def refuse(texts: Any, *rest: Any) -> Any:
+    probabilities = Classifier.probabilities
+
+    def refuse(self: Classifier, texts: Any) -> Any:
         if any(text.num_unknown for text in texts):
             raise ValueError("no such thing")
-        return probabilities_of(texts, *rest)
+        return probabilities(self, texts)
 
     with service(read_checkpoint(checkpoint)) as port, contextlib.ExitStack() as stack:
         with held(monkeypatch) as begun:
@@ -341,7 +343,7 @@ def test_a_fault_of_one_text_is_no_fault_of_the_others(
             until(lambda: begun)
             clients += [stack.enter_context(connected(port, asking(letter))) for letter in b"za"]
             until(lambda: ask(port, "/healthz")[0] == 200)  # the server has read what came before
-            monkeypatch.setattr(app, "probabilities_of", refuse)
+            monkeypatch.setattr(Classifier, "probabilities", refuse)
         assert [client.recv(100)[9:12] for client in clients] == [b"200", b"500", b"200"]
         assert ask(port, "/predict", {"text": "z"}) == (500, {"error": "a fault in mha; its stderr says which"})
     said = "POST /predict: ValueError: no such thing; this is a fault in mha, MHA_DEBUG=1 shows where"

@@ -23,7 +23,7 @@ from mha_cli.preparation.scored_texts import LabelledTexts
 from mha_cli.runtime.forward import attention_weights, finite
 from mha_cli.runtime.inspection import WEIGHT_BYTES
 from mha_cli.runtime.metrics import are_right
-from mha_cli.runtime.probabilities import named
+from mha_cli.runtime.probabilities import errors_naming
 from mha_cli.sources.targets import are_several, one_hot
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.working_memory import MemoryEstimate, refuse_bytes
@@ -77,7 +77,7 @@ def score_heads(
 
     with_all = accuracy()
     with_gradient = dataclasses.replace(checkpoint.memory_estimate, gradient=True)
-    with named(checkpoint):
+    with errors_naming(checkpoint):
         importance = list(map(finite, gradient_importance(model, texts, with_gradient)))
     shares = head_targets(checkpoint, texts.for_encoder)
     heads = []
@@ -137,7 +137,7 @@ def head_targets(checkpoint: Checkpoint, texts: EncodedTexts) -> list[Float64s]:
         length = tokens.shape[1]
         looking_A = np.arange(2, length - 2)
         targets_TA = np.stack([0 * looking_A, looking_A - 1, looking_A, looking_A + 1, 0 * looking_A + length - 1])
-        with named(checkpoint):
+        with errors_naming(checkpoint):
             weights = attention_weights(tokens, checkpoint.weights, checkpoint.config)
         for sums_HT, weights_BHLL in zip(sums, weights, strict=True):
             of_five_HT = weights_BHLL[0][:, looking_A, targets_TA].sum(axis=-1)
