@@ -64,31 +64,33 @@ class Comparison:
 def compare_models(models: Sequence[tuple[str, Checkpoint, LabelledTexts]], seed: int = 0, callbacks: Callbacks = SILENT) -> Comparison:
     """Compare models with the first one, on texts from ``same_texts`` of the classes that all models have; other answers are wrong."""
     first_name, first, labelled = models[0]
-    several, labels, num_read = first.config.is_multi_label, labelled.texts.labels, len(labelled.texts)
+    is_multi_label, labels, num_read = first.config.is_multi_label, labelled.texts.labels, len(labelled.texts)
     answers, scores, rows = list[Labels](), [], np.arange(num_read)
-    every = sorted({name for _, one, _ in models for name in one.class_names})
-    of_all = [name for name in first.class_names if all(name in one.class_names for _, one, _ in models)]
-    others = [name for name in every if name not in of_all]
-    for name, checkpoint, given in models:
-        if checkpoint.config.is_multi_label != several:
+    shared = [name for name in first.class_names if all(name in checkpoint.class_names for _, checkpoint, _ in models)]
+    unshared = sorted({name for _, checkpoint, _ in models for name in checkpoint.class_names}.difference(shared))
+    class_names, num_shared = [*shared, *unshared], len(shared)
+    for name, checkpoint, read in models:
+        if checkpoint.config.is_multi_label != is_multi_label:
             raise MhaError(f"{name}: one of it and {first_name} gives several labels per text", "compare models of one kind")
-        own = checkpoint.class_names
-        ids = np.array([[*of_all, *others].index(one) for one in (*own, *(one for one in every if one not in own))])
-        found = given.texts.labels[:, ids.argsort()[: len(of_all)]] if several else ids[given.texts.labels]
-        if answers and not np.array_equal(found, labels):
+        missing = [unknown for unknown in unshared if unknown not in checkpoint.class_names]
+        ids = np.array([class_names.index(known) for known in (*checkpoint.class_names, *missing)])
+        of_model = read.texts.labels[:, ids.argsort()[:num_shared]] if is_multi_label else ids[read.texts.labels]
+        if answers and not np.array_equal(of_model, labels):
             raise MhaError(f"{name}: has read other texts than {first_name}", "compare on texts that nothing changes meanwhile")
-        labels, rows = found, rows if several else np.flatnonzero(found < len(of_all))
+        labels, rows = of_model, rows if is_multi_label else np.flatnonzero(of_model < num_shared)
         callbacks.log(f"scoring {name}")
-        probabilities = np.zeros((num_read, len(every)), np.float32)
-        probabilities[:, ids[: len(own)]] = Scorer(checkpoint)(given.texts, lambda done: callbacks.on_texts(done, num_read))
-        probabilities = probabilities[rows, : len(of_all) if several else None]
-        thresholds = np.array([checkpoint.thresholds.get(one, 0.5) for one in of_all], np.float32)
+        probabilities = np.zeros((num_read, len(class_names)), np.float32)
+        probabilities[:, ids[: len(checkpoint.class_names)]] = Scorer(checkpoint)(
+            read.texts, lambda done: callbacks.on_texts(done, num_read)
+        )
+        probabilities = probabilities[rows, : num_shared if is_multi_label else None]
+        thresholds = np.array([checkpoint.thresholds.get(known, 0.5) for known in shared], np.float32)
         loss, accuracy = mean_loss_and_accuracy(probabilities, labels[rows], thresholds)
-        answers.append(answers_among(probabilities, several, thresholds))
-        macro_f1 = float(np.nanmean(f1_scores(*class_counts(labels[rows], answers[-1], len(every)))))
+        answers.append(answers_among(probabilities, is_multi_label, thresholds))
+        macro_f1 = float(np.nanmean(f1_scores(*class_counts(labels[rows], answers[-1], len(class_names)))))
         scores.append(ModelScore(name, accuracy, wilson_interval(round(accuracy * len(rows)), len(rows)), macro_f1, loss))
-    if others:
-        names, left_out = listed([*map(printable, others)], NAMED_CLASSES), plural(num_read - len(rows), "text")
+    if unshared:
+        names, left_out = listed([*map(printable, unshared)], NAMED_CLASSES), plural(num_read - len(rows), "text")
         callbacks.note(f"{labelled.data}: classes that not all models have do not count: {names}; {left_out} of these left out")
     callbacks.log("drawing texts anew")
     return Comparison(labelled.data, labelled.split, len(rows), scores, differences(scores, labels[rows], answers, seed))
@@ -104,8 +106,8 @@ def differences(scores: Sequence[ModelScore], labels: Labels, answers: Sequence[
     else:
         drawn = bootstrap(np.stack([labels, *answers], axis=1), seed, accuracies_and_f1)
     ahead = drawn - drawn[:, :1]
-    first, right = scores[0], [equal(answer, labels) for answer in answers]
-    alone = [(int(np.sum(one & ~right[0])), int(np.sum(right[0] & ~one))) for one in right[1:]]
+    first, first_right, *others_right = scores[0], *(equal(answer, labels) for answer in answers)
+    alone = [(int(np.sum(right & ~first_right)), int(np.sum(first_right & ~right))) for right in others_right]
     p_values = holm([sign_test(*pair) for pair in alone])
     return [
         Difference(
@@ -130,8 +132,7 @@ def exact_matches_and_f1(num_models: int, rows: Bools, drawn: Int64s) -> Float64
     figures = []
     for answer in answers:
         right, occurring = drawn @ (labels & answer), drawn @ (labels.astype(np.int64) + answer)
-        f1 = (2 * right / np.maximum(occurring, 1)).sum(axis=1) / (occurring > 0).sum(axis=1)
-        figures.append((drawn @ equal(answer, labels) / drawn.sum(axis=1), f1))
+        figures.append((drawn @ equal(answer, labels) / drawn.sum(axis=1), _macro_f1(right, occurring)))
     return np.array(figures).transpose(2, 0, 1)
 
 
@@ -143,15 +144,18 @@ def accuracies_and_f1(rows: Int64s, drawn: Int64s) -> Float64s:
     def by_class(ids: Int64s, counted: Array) -> Array:
         cells = ids[:, None] * len(drawn) + np.arange(len(drawn))
         sums = np.bincount(cells.ravel(), (counted[:, None] * drawn.T).ravel(), len(classes) * len(drawn))
-        return sums.reshape(len(classes), len(drawn))
+        return sums.reshape(len(classes), len(drawn)).T
 
-    figures = []
+    figures, every = [], np.ones(len(rows))
     for answer in answers:
-        every = np.ones(len(rows))
         right, occurring = by_class(labels, labels == answer), by_class(labels, every) + by_class(answer, every)
-        f1 = (2 * right / np.maximum(occurring, 1)).sum(axis=0) / (occurring > 0).sum(axis=0)
-        figures.append((right.sum(axis=0) / drawn.sum(axis=1), f1))
+        figures.append((right.sum(axis=1) / drawn.sum(axis=1), _macro_f1(right, occurring)))
     return np.array(figures).transpose(2, 0, 1)
+
+
+def _macro_f1(right: Array, occurring: Array) -> Float64s:
+    """Macro F1 of every draw, (D,), from right answers by class, (D, C), and labels and answers together, likewise."""
+    return np.asarray((2 * right / np.maximum(occurring, 1)).sum(axis=1) / (occurring > 0).sum(axis=1))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -6,6 +6,7 @@ Axes: N texts, C classes or labels.
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from mha_cli.analysis.thresholds import Measure, ThresholdScore, find_thresholds
 from mha_cli.arrays import Bools, Float64s, Floats, Int64s
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.corpus.class_weights import never_answered
+from mha_cli.corpus.corpus import EncodedTexts
 from mha_cli.preparation.scored_texts import LabelledTexts
 from mha_cli.runtime.metrics import answers_among, calibration_error, class_counts, f1_scores, mean_loss_and_accuracy, shares
 from mha_cli.runtime.probabilities import Scorer
@@ -24,6 +26,7 @@ from mha_cli.system.working_memory import refuse_confusion_matrix
 
 MOST_CONFUSIONS = 15  # pairs of classes that are named
 FAR_BELOW = 0.05  # between the interval of an accuracy and that of the validation part, from which a warning tells of it
+Target: TypeAlias = tuple[Measure, float] | None  # precision or recall that the threshold of each class has to reach, and its value
 PROBABILITIES = (0.6, 0.7, 0.8, 0.9, 1.0)  # upper ends of the ranges of an answer's probability
 
 
@@ -59,14 +62,20 @@ class Range:
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """The figures of a checkpoint."""
+class ScoredTexts:
+    """The texts that a checkpoint is scored on."""
 
     data: str  # source in words
     split: str
     num_texts: int
     num_truncated: int  # texts that were cut to the model's length
     unknown_share: float  # share of the tokens read that the vocabulary lacks, in [0, 1]
+
+
+@dataclass(frozen=True)
+class Evaluation(ScoredTexts):
+    """The figures of a checkpoint that gives one label per text."""
+
     accuracy: float
     accuracy_interval: tuple[float, float]  # 95 % confidence interval of the accuracy (Wilson)
     top_3_accuracy: float | None  # share of texts whose class is among the three most probable ones; None for fewer than six classes
@@ -94,14 +103,9 @@ class LabelScore(ClassScore):
 
 
 @dataclass(frozen=True)
-class LabelEvaluation:
+class LabelEvaluation(ScoredTexts):
     """The figures of a checkpoint that gives several labels per text; shares in [0, 1]."""
 
-    data: str  # source in words
-    split: str
-    num_texts: int
-    num_truncated: int  # texts that were cut to the model's length
-    unknown_share: float  # share of the tokens read that the vocabulary lacks
     micro_f1: float  # F1 of all labels of all texts together
     micro_f1_interval: tuple[float, float]  # its 95 % confidence interval, by bootstrap over texts
     macro_f1: float  # mean F1 of the labels; one that neither occurs nor is answered is left out
@@ -116,7 +120,7 @@ class LabelEvaluation:
     seconds: float  # time for the forward passes
 
 
-def answers_of(checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callbacks = SILENT) -> tuple[Floats, float]:
+def timed_probabilities(checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callbacks = SILENT) -> tuple[Floats, float]:
     """The probabilities of all classes for labelled texts, (N, C), and the seconds of the forward passes."""
     refuse_confusion_matrix(len(checkpoint.class_names))
     texts, score = labelled.texts, Scorer(checkpoint)
@@ -129,44 +133,55 @@ def evaluate(
     checkpoint: Checkpoint,
     labelled: LabelledTexts,
     callbacks: Callbacks = SILENT,
-    target: tuple[Measure, float] | None = None,
-    answers: tuple[Floats, float] | None = None,
+    target: Target = None,
+    timed: tuple[Floats, float] | None = None,
 ) -> Evaluation | LabelEvaluation:
     """Score a checkpoint on labelled texts.
 
     Args:
-        target: measure that the thresholds of the classes have to reach on these texts, and its value; None chooses no thresholds.
-        answers: results of ``answers_of``, if they are there already.
+        target: target of thresholds to choose on these texts; None chooses none.
+        timed: result of ``timed_probabilities``, if it is there already.
     """
-    probabilities, seconds = answers or answers_of(checkpoint, labelled, callbacks)
-    if warning := far_below_validation(checkpoint, labelled, probabilities):
+    probabilities, seconds = timed or timed_probabilities(checkpoint, labelled, callbacks)
+    texts, config, warnings = labelled.texts, checkpoint.config, [far_below_validation(checkpoint, labelled, probabilities)]
+    if not config.is_multi_label:
+        weights, predicted = config.training.class_weights, probabilities.argmax(axis=1)
+        warnings.append(never_answered(weights, checkpoint.class_names, texts.labels, predicted))
+    for warning in filter(None, warnings):
         callbacks.note(f"{labelled.data}, split {labelled.split}: {warning}")
-    if checkpoint.config.is_multi_label:
-        return evaluate_labels(checkpoint, labelled, (probabilities, seconds), target)
-    texts, labels, names = labelled.texts, labelled.texts.labels, checkpoint.class_names
+    of_texts = {
+        "data": labelled.data,
+        "split": labelled.split,
+        "num_texts": len(texts),
+        "num_truncated": texts.num_truncated,
+        "unknown_share": texts.num_unknown / max(1, len(texts.tokens)),
+        "seconds": seconds,
+    }
+    evaluate_kind = evaluate_labels if config.is_multi_label else evaluate_classes
+    return evaluate_kind(checkpoint, texts, probabilities, target, of_texts)
+
+
+def evaluate_classes(
+    checkpoint: Checkpoint, texts: EncodedTexts, probabilities: Floats, target: Target, of_texts: dict[str, Any]
+) -> Evaluation:
+    """``evaluate`` for a checkpoint that gives one label per text; ``of_texts`` are the fields that both kinds have."""
+    labels, names, thresholds = texts.labels, checkpoint.class_names, list[ThresholdScore]()
     loss, accuracy = mean_loss_and_accuracy(probabilities, labels)
     predicted, longest = probabilities.argmax(axis=1), checkpoint.config.text.sequence_length
-    if warning := never_answered(checkpoint.config.training.class_weights, names, labels, predicted):
-        callbacks.note(f"{labelled.data}, split {labelled.split}: {warning}")
     correct = predicted == labels
     classes = class_scores(predicted, labels, names)
     confusion = np.bincount(labels * np.int64(len(names)) + predicted, minlength=len(names) ** 2).reshape(len(names), -1)
-    thresholds = []
     if target:
         thresholds = find_thresholds(probabilities, labels, names, *target)
     elif checkpoint.thresholds:
         thresholds = score_thresholds(probabilities, labels, names, checkpoint.thresholds)
     return Evaluation(
-        data=labelled.data,
-        split=labelled.split,
-        num_texts=len(texts),
-        num_truncated=texts.num_truncated,
-        unknown_share=texts.num_unknown / max(1, len(texts.tokens)),
+        **of_texts,
         accuracy=accuracy,
         accuracy_interval=wilson_interval(int(correct.sum()), len(texts)),
         top_3_accuracy=top_3_accuracy(probabilities, labels),
-        macro_f1=float(np.mean([one.f1 for one in classes if one.f1 is not None])),
-        weighted_f1=sum((one.f1 or 0.0) * one.num_texts for one in classes) / len(texts),
+        macro_f1=float(np.mean([score.f1 for score in classes if score.f1 is not None])),
+        weighted_f1=sum((score.f1 or 0.0) * score.num_texts for score in classes) / len(texts),
         loss=loss,
         roc_auc=area_under_roc(probabilities, labels),
         calibration_error=calibration_error(probabilities, labels),
@@ -176,7 +191,6 @@ def evaluate(
         thresholds=thresholds,
         by_probability=accuracy_by(probabilities.max(axis=1), PROBABILITIES, correct),
         by_length=accuracy_by(texts.lengths, sorted({longest * quarter // 4 for quarter in (1, 2, 3, 4)} - {0}), correct),
-        seconds=seconds,
     )
 
 
@@ -193,34 +207,28 @@ def far_below_validation(checkpoint: Checkpoint, labelled: LabelledTexts, probab
 
 
 def evaluate_labels(
-    checkpoint: Checkpoint, labelled: LabelledTexts, answers: tuple[Floats, float], target: tuple[Measure, float] | None = None
+    checkpoint: Checkpoint, texts: EncodedTexts, probabilities: Floats, target: Target, of_texts: dict[str, Any]
 ) -> LabelEvaluation:
     """``evaluate`` for a checkpoint that gives several labels per text; without a target, its own thresholds are scored."""
     from sklearn import metrics  # slow: one label per text does without
 
-    probabilities, seconds = answers
-    texts, truth, names = labelled.texts, labelled.texts.labels, checkpoint.class_names
-    thresholds = checkpoint.label_thresholds
+    truth, names, thresholds = texts.labels, checkpoint.class_names, checkpoint.label_thresholds
     reached: list[bool | None] = [None] * len(names)
     if target:
-        found = find_thresholds(probabilities, truth, names, *target)
-        thresholds, reached = np.array([one.threshold for one in found], np.float32), [one.reached for one in found]
+        scores = find_thresholds(probabilities, truth, names, *target)
+        thresholds, reached = np.array([score.threshold for score in scores], np.float32), [score.reached for score in scores]
     given = answers_among(probabilities, True, thresholds)
     f1 = [metrics.f1_score(truth, given, average=mean, zero_division=np.nan) for mean in ("micro", "macro", "weighted")]
     micro, macro, weighted = np.nan_to_num(f1).tolist()
     areas = [
-        float(metrics.average_precision_score(is_label, own)) if is_label.any() else None
-        for is_label, own in zip(truth.T, probabilities.T, strict=True)
+        float(metrics.average_precision_score(is_label, of_label)) if is_label.any() else None
+        for is_label, of_label in zip(truth.T, probabilities.T, strict=True)
     ]
     of_labels = zip(class_scores(given, truth, names), thresholds.tolist(), reached, areas, strict=True)
     loss, exact = mean_loss_and_accuracy(probabilities, truth, thresholds)
     draws = bootstrap(np.stack([(truth & given).sum(axis=1), truth.sum(axis=1) + given.sum(axis=1)], axis=1), statistic=_micro_f1)
     return LabelEvaluation(
-        data=labelled.data,
-        split=labelled.split,
-        num_texts=len(texts),
-        num_truncated=texts.num_truncated,
-        unknown_share=texts.num_unknown / max(1, len(texts.tokens)),
+        **of_texts,
         micro_f1=micro,
         micro_f1_interval=interval(draws),
         macro_f1=macro,
@@ -231,8 +239,7 @@ def evaluate_labels(
         ranking_average_precision=float(metrics.label_ranking_average_precision_score(truth, probabilities)),
         loss=loss,
         labels_per_text=(float(truth.sum(axis=1).mean()), float(given.sum(axis=1).mean())),
-        labels=[LabelScore(**vars(score), threshold=own, reached=good, average_precision=area) for score, own, good, area in of_labels],
-        seconds=seconds,
+        labels=[LabelScore(**vars(score), threshold=least, reached=good, average_precision=area) for score, least, good, area in of_labels],
     )
 
 
@@ -253,8 +260,8 @@ def area_under_roc(probabilities: Floats, labels: Labels) -> float | None:
     num_classes = probabilities.shape[1]
     if len(np.unique(labels)) < num_classes:
         return None
-    classes = range(num_classes) if num_classes > 2 else [1]
-    return float(np.mean([_area(probabilities[:, one], labels == one) for one in classes]))
+    class_ids = range(num_classes) if num_classes > 2 else [1]
+    return float(np.mean([_area(probabilities[:, class_id], labels == class_id) for class_id in class_ids]))
 
 
 def _area(scores: Floats, positive: Bools) -> float:

@@ -25,9 +25,9 @@ def wilson_interval(num_correct: int, num_texts: int) -> tuple[float, float]:
     return centre - reach if num_correct else 0.0, centre + reach if num_correct < num_texts else 1.0
 
 
-def sign_test(one: int, other: int) -> float:
-    """Probability of a split at least as uneven if both sides were equally probable, in [0, 1]: the binomial test, exact and two-sided."""
-    number, fewer = one + other, min(one, other)
+def sign_test(num_first: int, num_second: int) -> float:
+    """The exact two-sided binomial test: probability in [0, 1] of a split at least as uneven if both sides were equally probable."""
+    number, fewer = num_first + num_second, min(num_first, num_second)
     logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, number + 1)))])  # of the factorials
     choices = logs[number] - logs[: fewer + 1] - logs[number - fewer :][::-1]
     return min(1.0, 2 * float(np.exp(choices - number * np.log(2)).sum()))
@@ -54,6 +54,6 @@ def bootstrap(of_texts: Array, seed: int = 0, statistic: Callable[[Array, Int64s
 
 
 def interval(draws: Float64s) -> tuple[float, float]:
-    """The 95 % interval of what was drawn."""
+    """The 95 % interval of a statistic, from its draws."""
     low, high = np.quantile(draws, LEVELS)
     return float(low), float(high)

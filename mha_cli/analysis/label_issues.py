@@ -84,31 +84,31 @@ def find_label_issues(config: Config, most: int, by_options: bool = False, callb
     probabilities_NC = np.zeros((num_texts, len(names)), np.float32)
     for part in np.array_split(np.random.default_rng(config.seed).permutation(num_texts), -(-num_texts // MOST_TOGETHER)):
         probabilities_NC[part] = cross_fitted_probabilities(corpus.encode(part, vocabulary, config.text), len(names), config, callbacks)
-    questions, answers = [(probabilities_NC, labels)], [names]
+    questions, class_names = [(probabilities_NC, labels)], [names]
     if are_several(labels):
         of_labels = zip(probabilities_NC.T, labels.T, strict=True)
-        questions = [(np.stack([1.0 - own, own], axis=1), is_label.astype(np.int32)) for own, is_label in of_labels]
-        answers = [("", name) for name in names]
-    in_doubt = np.concatenate([contradicted(*one) for one in questions])
-    probabilities_QC, labels_Q = (np.concatenate(parts) for parts in zip(*questions, strict=True))
-    asked = ranked(probabilities_QC, labels_Q)[:most]
+        questions = [(np.stack([1.0 - yes_N, yes_N], axis=1), is_label_N.astype(np.int32)) for yes_N, is_label_N in of_labels]
+        class_names = [("", name) for name in names]
+    in_doubt = np.concatenate([contradicted(*question) for question in questions])
+    probabilities_QC, labels_Q = map(np.concatenate, zip(*questions, strict=True))
+    likeliest = ranked(probabilities_QC, labels_Q)[:most]
     accuracy = float((probabilities_QC.argmax(axis=1) == labels_Q).mean())
 
-    def issue(question: int, one: LabelledText) -> LabelIssue:
-        given, probabilities_C, names = labels_Q[question], probabilities_QC[question], answers[question // num_texts]
+    def issue(question: int, text: LabelledText) -> LabelIssue:
+        given, probabilities_C, names = labels_Q[question], probabilities_QC[question], class_names[question // num_texts]
         suggested = np.where(np.arange(len(names)) == given, -1.0, probabilities_C).argmax()
         return LabelIssue(
-            file=one.file,
-            line=one.line,
+            file=text.file,
+            line=text.line,
             label=names[given],
             probability=float(probabilities_C[given]),
             suggested=names[suggested],
             suggested_probability=float(probabilities_C[suggested]),
             contradicted=bool(in_doubt[question]),
-            text=one.text,
+            text=text.text,
         )
 
-    issues = list(map(issue, asked.tolist(), located_at(source, split, (asked % num_texts).tolist())))
+    issues = list(map(issue, likeliest.tolist(), located_at(source, split, (likeliest % num_texts).tolist())))
     return LabelIssueReport(source.name, num_texts, accuracy, int(in_doubt.sum()), issues)
 
 
@@ -141,6 +141,6 @@ def cross_fitted_probabilities(texts: EncodedTexts, num_classes: int, config: Co
     weights = loss_weights(config, replace(texts, weights=None), num_classes)
     examples = Examples(features, labels, num_classes, weights)
     logits_NU = np.zeros((len(texts), examples.units), np.float32)
-    for own, model in cross_fitted(examples, choose_regularization(examples, config.seed, callbacks), folds, callbacks):
-        logits_NU[own] = model.logits(features[own])
+    for fold, model in cross_fitted(examples, choose_regularization(examples, config.seed, callbacks), folds, callbacks):
+        logits_NU[fold] = model.logits(features[fold])
     return answers_alone(logits_NU, labels)

@@ -68,11 +68,11 @@ def margin(probabilities_C: Floats, thresholds_C: Floats | None = None) -> float
 
 def features_of(words: Sequence[Sequence[str]]) -> Floats:
     """The distinct words of each text by their inverse document frequency, hashed, with norm 1, (K, F)."""
-    distinct = [dict.fromkeys(own) for own in words]
+    distinct = list(map(dict.fromkeys, words))
     frequency = Counter(chain.from_iterable(distinct))
     features_KF = np.zeros((len(words), BUCKETS), np.float32)
-    for row_F, own in zip(features_KF, distinct, strict=True):
-        for word in own:
+    for row_F, words_of_text in zip(features_KF, distinct, strict=True):
+        for word in words_of_text:
             row_F[crc32(word.encode("utf-8", "surrogatepass")) % BUCKETS] += np.log((1 + len(words)) / frequency[word])
     return features_KF / np.linalg.norm(features_KF, axis=1, keepdims=True)
 

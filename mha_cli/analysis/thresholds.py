@@ -41,7 +41,7 @@ def find_thresholds(
     Where no threshold reaches it, it is 1 for a precision, so that next to nothing is answered, and 0 for a recall.
     ``probabilities`` are those of all classes, (N, C); ``labels`` are class ids, (N,), or the classes that each text has, (N, C).
     """
-    possible, found, reached = _possible_answers(probabilities, labels), dict[str, float](), dict[str, bool]()
+    possible, thresholds, reached = _possible_answers(probabilities, labels), dict[str, float](), dict[str, bool]()
     for class_id, name in enumerate(class_names):
         is_class = has_class(labels, class_id)
         answers = np.flatnonzero(has_class(possible, class_id))
@@ -55,10 +55,10 @@ def find_thresholds(
         if reached[name]:
             last = enough[-1] if measure == "precision" else enough[0]
             halfway = max(0.0, float(upper[last] + lower[last]) / 2)  # so that rounding moves no text over it
-            found[name] = 0.5 if 0 <= lower[last] < 0.5 < upper[last] else halfway
+            thresholds[name] = 0.5 if 0 <= lower[last] < 0.5 < upper[last] else halfway
         else:
-            found[name] = 1.0 if measure == "precision" else 0.0
-    return score_thresholds(probabilities, labels, class_names, found, reached)
+            thresholds[name] = 1.0 if measure == "precision" else 0.0
+    return score_thresholds(probabilities, labels, class_names, thresholds, reached)
 
 
 def score_thresholds(
@@ -78,8 +78,7 @@ def score_thresholds(
         precision, recall = (
             (num_right / total, wilson_interval(num_right, total)) if total else (None, None) for total in (num_answers, num_texts)
         )
-        found = None if reached is None else reached[name]
-        scores.append(ThresholdScore(name, threshold, found, num_answers, num_right, num_texts, *precision, *recall))
+        scores.append(ThresholdScore(name, threshold, (reached or {}).get(name), num_answers, num_right, num_texts, *precision, *recall))
     return scores
 
 

@@ -47,11 +47,11 @@ class LocalFiles:
 
     def matching(self, pattern: str) -> Iterator[Found]:
         """The files that a path or pattern names, and those in a folder and all below it; links to folders are not followed there."""
-        for found in matching_paths(pattern):
-            path = self.name(found)
+        for given in matching_paths(pattern):
+            path = self.name(given)
             if not os.path.isdir(path):
                 if not os.path.exists(path):
-                    raise MhaError(f"{shown_path(found)}: no such file or folder", "check the path")
+                    raise MhaError(f"{shown_path(given)}: no such file or folder", "check the path")
                 yield Found(path, os.path.getsize(path))
                 continue
             for folder, _, names in os.walk(path, onerror=_refuse_unreadable):
@@ -114,10 +114,10 @@ class RemoteFiles:
                 return
             below = self._system.get_file_info(FileSelector(folder, allow_not_found=True, recursive=True))
         expression = _pattern(pattern if wild else f"{pattern}/**")
-        found = [info for info in below if info.type == FileType.File and expression.fullmatch(info.path)]
-        if not found:
+        files = [info for info in below if info.type == FileType.File and expression.fullmatch(info.path)]
+        if not files:
             raise MhaError(f"{shown_path(self.name(pattern))}: no such file or folder", "check the name")
-        for info in found:
+        for info in files:
             yield Found(info.path, info.size, None if wild else info.path.removeprefix(f"{folder}/"))
 
     def make_folder(self, path: str) -> None:
@@ -214,10 +214,10 @@ def _shown_faults(name: str, hint: str = "check name, region, credentials and ne
         raise MhaError(f"{printable(name, 200)}: {printable(_SECRETS.sub('', reason), 300)}", hint, code) from None
 
 
-def _status_of(found: os.stat_result) -> Status:
-    if not stat.S_ISREG(found.st_mode):
-        raise ValueError("is a folder" if stat.S_ISDIR(found.st_mode) else "is no file")
-    return Status(found.st_size, found.st_mtime_ns)
+def _status_of(result: os.stat_result) -> Status:
+    if not stat.S_ISREG(result.st_mode):
+        raise ValueError("is a folder" if stat.S_ISDIR(result.st_mode) else "is no file")
+    return Status(result.st_size, result.st_mtime_ns)
 
 
 def _refuse_unreadable(error: OSError) -> None:

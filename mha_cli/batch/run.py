@@ -78,13 +78,13 @@ def classify_archive(
     """
     folder = Folder(output)
     shards: Sequence[Shard] = find_shards(inputs, form, folder)
-    refuse_column_of_plain_lines(text_column, [one.form for one in shards])
+    refuse_column_of_plain_lines(text_column, [each.form for each in shards])
     with checkpoint_path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     job = Job(Classifier(checkpoint), digest, folder, part_format, text_column, dialect=dialect)
     if shard is not None:
         shards, workers = every_nth(shards, shard), workers or 1
-    shards = sorted(shards, key=lambda one: -one.size)
+    shards = sorted(shards, key=lambda each: -each.size)
     folder.make()
     with folder.held(json.dumps([digest, part_format, form, text_column, *dialect])):
         if address is None:

@@ -67,9 +67,9 @@ def find_shards(inputs: Sequence[str], form: Format | None, output: Folder) -> l
     return [shards[key] for key in sorted(shards)]
 
 
-def every_nth(shards: Sequence[Shard], part: str) -> Sequence[Shard]:
-    """The shards of one process among n that share them by hand; ``part`` is ``i/n``, with i from 1 to n."""
-    found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", part, re.ASCII)
-    if not found or not 1 <= int(found[1]) <= int(found[2]):
-        raise MhaError(f"--shard {printable(part)}: is not i/n with i from 1 to n", "write 3/8 for the third of eight")
-    return shards[int(found[1]) - 1 :: int(found[2])]
+def every_nth(shards: Sequence[Shard], share: str) -> Sequence[Shard]:
+    """The shards of one process among n that divide them by hand; ``share`` is ``i/n``, with i from 1 to n."""
+    match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", share, re.ASCII)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
+        raise MhaError(f"--shard {printable(share)}: is not i/n with i from 1 to n", "write 3/8 for the third of eight")
+    return shards[int(match[1]) - 1 :: int(match[2])]

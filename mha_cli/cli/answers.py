@@ -92,10 +92,10 @@ def terminal_line(styles: bool, encoding: str, _number: int, record: Record, ans
 
 def named_fields(fields: Sequence[str], record: Record) -> dict[str, object]:
     """The fields of a record by their names, all of its columns where ``ALL`` asks for them."""
-    found = dict[str, Any]()
+    by_name = dict[str, Any]()
     for name, value in zip(fields, record.fields, strict=True):
-        found |= value if name == ALL and isinstance(value, dict) else {name: value}
-    return found
+        by_name |= value if name == ALL and isinstance(value, dict) else {name: value}
+    return by_name
 
 
 def with_columns_of_the_first(fields: Sequence[str], records: Iterator[Record]) -> tuple[list[str], Iterator[Record]]:
@@ -104,11 +104,11 @@ def with_columns_of_the_first(fields: Sequence[str], records: Iterator[Record]) 
     names = list(named_fields(fields, first[0])) if first else [name for name in fields if name != ALL]
 
     def with_columns(number: int, record: Record) -> Record:
-        found = named_fields(fields, record)
-        if (new := next((name for name in found if name not in names), None)) is not None:
+        by_name = named_fields(fields, record)
+        if (new := next((name for name in by_name if name not in names), None)) is not None:
             message = f'record {number}: the column "{printable(new)}" is not in the first record'
             raise MhaError(message, "name the columns with --field, or take --json")
-        return record._replace(fields=tuple(map(found.get, names)))
+        return record._replace(fields=tuple(map(by_name.get, names)))
 
     return names, starmap(with_columns, enumerate(chain(first, records), 1))
 
@@ -167,7 +167,7 @@ def styles_wanted() -> bool:
 
 def tab_cell(value: object) -> str:
     r"""A value in one column of one line: backslashes and control characters are escaped, ``\t``, ``\n``, ``\x1b``."""
-    return _ESCAPED.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), as_text(value))
+    return _ESCAPED.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), as_text(value))
 
 
 def _class_columns(answer: Answer) -> list[str]:

@@ -34,15 +34,15 @@ def answer_form(output: Path | None, as_json: bool, records: Sequence[Format] = 
     """
     if output is None:
         return "records" if records else "jsonl" if as_json else "terminal" if sys.stdout.isatty() else "tsv"
-    came = [("jsonl" if form == "parquet" else form) for form in records]
+    written = {"jsonl" if form == "parquet" else form for form in records}
     extension, name = extension_of(output.name), f"--output {shown_path(output)}"
     form = EXTENSIONS.get(extension)
-    if extension in NOT_WRITTEN or (form == "parquet" and output.suffix.lower() == ".gz") or (form == "fasttext" and not came):
+    if extension in NOT_WRITTEN or (form == "parquet" and output.suffix.lower() == ".gz") or (form == "fasttext" and not written):
         hint = "name a .csv file, which spreadsheet programs open, or .tsv, .jsonl or .parquet; .gz may follow the first three"
         raise MhaError(f"{name}: mha writes no such files", hint)
-    if other := next((one for one in came if form not in (None, one)), None):
+    if form is not None and (others := written - {form}):
         hint = "name a file of that format, or add --field"
-        raise MhaError(f"{name}: --only writes records as they came, here in the format {other}", hint)
+        raise MhaError(f"{name}: --only writes records as they came, here in the format {min(others)}", hint)
     if as_json and form not in (None, "jsonl"):
         raise MhaError(f"--json contradicts {name}", "leave --json out, or name a .jsonl file")
     return "records" if records else cast(AnswerForm, form or ("jsonl" if as_json else "tsv"))
@@ -103,4 +103,4 @@ def save_picture(figure: Figure, path: Path) -> set[str]:
             figure.savefig(file, format=path.suffix.lower().removeprefix("."), dpi=150)
     except ValueError as error:
         raise MhaError(f"{shown_path(path)}: cannot be drawn: {error}", exit_code=EXIT_FAILURE) from None
-    return {chr(int(found[1])) for warning in caught if (found := _NO_GLYPH.match(str(warning.message)))}
+    return {chr(int(match[1])) for warning in caught if (match := _NO_GLYPH.match(str(warning.message)))}

@@ -64,12 +64,12 @@ class MHAClassifier(ClassifierMixin, BaseEstimator):
         """
         for name in self.settings:
             section_of(name)  # refuses other arguments of train()
-        texts, found = _texts_of(X), np.asarray(y, dtype=object)
+        texts, targets = _texts_of(X), np.asarray(y, dtype=object)
         weights = None if sample_weight is None else column_or_1d(sample_weight).tolist()
         check_consistent_length(texts, weights)
         if weights is not None and not any(weights):
             raise ValueError("Every weight in sample_weight is zero.")
-        if found.ndim == 1 and any(map(is_missing, found)):
+        if targets.ndim == 1 and any(map(is_missing, targets)):
             raise ValueError("Input y contains NaN.")  # scikit-learn's message, which it gives for some objects only
         check_classification_targets(y)
         if type_of_target(y) == "multilabel-indicator":
@@ -102,8 +102,10 @@ class MHAClassifier(ClassifierMixin, BaseEstimator):
         """The most probable class of every text, (N,), or where a text may have several, a matrix (N, C) of 0 and 1."""
         check_is_fitted(self)
         if self.model_.checkpoint.config.is_multi_label:
-            thresholds = dict(zip(self.model_.classes, self.model_.checkpoint.label_thresholds, strict=True))
-            return (self.predict_proba(X) >= [thresholds.get(str(label), 1.0) for label in self.classes_]).astype(int)
+            names, predictions = list(map(str, self.classes_)), self.model_.predict(_texts_of(X))
+            return np.array([[name in (prediction.labels or ()) for name in names] for prediction in predictions], int).reshape(
+                -1, len(names)
+            )
         columns = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[columns])
 

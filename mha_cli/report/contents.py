@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mha_cli.analysis.evaluation import Evaluation, LabelEvaluation, answers_of, evaluate
+from mha_cli.analysis.evaluation import Evaluation, LabelEvaluation, evaluate, timed_probabilities
 from mha_cli.analysis.inside.head_scores import HeadReport, score_heads
 from mha_cli.analysis.shuffle import ShuffleResult, compare
 from mha_cli.arrays import Float64s
@@ -25,8 +25,8 @@ MOST_WORDS = 1_000  # words of a text that is explained: every word takes a forw
 SHOWN_WORDS = 80  # words of a text that are shown
 SHUFFLES, SHUFFLED_TEXTS = 3, 1_000  # shuffles of every text, and texts in the random part that is shuffled
 
-MOST_FOR_HEADS, ANSWERS_FOR_HEADS, PRODUCTS_FOR_HEADS = 500, 32_000, 5e11
-"""Texts in the random part that is scored without each head, and the most answers and multiplications that this may take."""
+MOST_FOR_HEADS, PASSES_FOR_HEADS, PRODUCTS_FOR_HEADS = 500, 32_000, 5e11
+"""Texts in the random part that is scored without each head, and the most forward passes and multiplications that this may take."""
 
 FEWEST_FOR_HEADS = 100  # if fewer texts are allowed, the gradient is measured alone: one text would be more than a point of accuracy
 
@@ -71,10 +71,10 @@ def report(
     callbacks: Callbacks = SILENT,
 ) -> Report:
     """Score a checkpoint on ``labelled``, of ``data``, explain its worst mistakes, shuffle the words of ``word_order``, silence heads."""
-    answers = probabilities, _ = answers_of(checkpoint, labelled, callbacks)
-    labels, names, several = labelled.texts.labels, checkpoint.class_names, checkpoint.config.is_multi_label
-    if several:  # of each text, the label about which the model is wrong with the most confidence
-        given = answers_among(probabilities, several, checkpoint.label_thresholds)
+    timed = probabilities, _ = timed_probabilities(checkpoint, labelled, callbacks)
+    labels, names, is_multi_label = labelled.texts.labels, checkpoint.class_names, checkpoint.config.is_multi_label
+    if is_multi_label:  # of each text, the label about which the model is wrong with the most confidence
+        given = answers_among(probabilities, is_multi_label, checkpoint.label_thresholds)
         confidences = np.where(given == labels, -1.0, np.where(given, probabilities, 1.0 - probabilities))
         wrong = np.flatnonzero((given != labels).any(axis=1))
         in_bins = confidence_bins(np.stack([1.0 - probabilities.ravel(), probabilities.ravel()], axis=1), labels.ravel().astype(np.int32))
@@ -84,16 +84,16 @@ def report(
     decided, confidence = confidences.argmax(axis=1), confidences.max(axis=1)
     worst = wrong[np.argsort(-confidence[wrong], kind="stable")][:MOST_MISTAKES]
     mistakes = []
-    for number, (row, one) in enumerate(zip(worst, located_texts(data, labelled, worst.tolist()), strict=True), 1):
+    for number, (row, text) in enumerate(zip(worst, located_texts(data, labelled, worst.tolist()), strict=True), 1):
         callbacks.log(f"explaining mistake {number} of {len(worst)}")
-        missed = several and not given[row, decided[row]]
-        mistakes.append(_mistake(checkpoint, one, names[decided[row]], missed, float(confidence[row])))
+        missed = is_multi_label and not given[row, decided[row]]
+        mistakes.append(_mistake(checkpoint, text, names[decided[row]], missed, float(confidence[row])))
     (shuffle,) = compare([(name, checkpoint, word_order)], SHUFFLES, SHUFFLED_TEXTS, callbacks=callbacks)
     return Report(
         name=name,
         checkpoint=checkpoint,
         history=[*history],
-        evaluation=evaluate(checkpoint, labelled, answers=answers),
+        evaluation=evaluate(checkpoint, labelled, timed=timed),
         reliability=in_bins,
         mistakes=mistakes,
         shuffle=shuffle,
@@ -104,25 +104,25 @@ def report(
 
 def _score_heads(checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callbacks) -> HeadReport:
     model, lengths = checkpoint.config.model, labelled.texts.for_encoder.lengths
-    of_token = sum(math.prod(one.shape) for one in checkpoint.parameters if one.path.startswith("encoder_"))
+    of_token = sum(math.prod(weight.shape) for weight in checkpoint.parameters if weight.path.startswith("encoder_"))
     of_text = float(np.mean(lengths * (of_token + 2.0 * model.num_blocks * model.embed_dim * lengths)))
-    answers = int(min(ANSWERS_FOR_HEADS, PRODUCTS_FOR_HEADS / max(1.0, of_text)))
-    silence = answers // sum(model.heads) >= min(FEWEST_FOR_HEADS, len(lengths))
-    of_row = sum(model.heads) if silence else 3  # the gradient of a text takes about as long as three answers
-    return score_heads(checkpoint, labelled, max(1, min(MOST_FOR_HEADS, answers // of_row)), callbacks, silence)[0]
+    passes = int(min(PASSES_FOR_HEADS, PRODUCTS_FOR_HEADS / max(1.0, of_text)))
+    silence = passes // sum(model.heads) >= min(FEWEST_FOR_HEADS, len(lengths))
+    of_row = sum(model.heads) if silence else 3  # the gradient of a text takes about as long as three forward passes
+    return score_heads(checkpoint, labelled, max(1, min(MOST_FOR_HEADS, passes // of_row)), callbacks, silence)[0]
 
 
-def _mistake(checkpoint: Checkpoint, one: LabelledText, answer: str, missed: bool, probability: float) -> Mistake:
-    words = checkpoint.text_pipeline.read_words(one.text)
+def _mistake(checkpoint: Checkpoint, text: LabelledText, answer: str, missed: bool, probability: float) -> Mistake:
+    words = checkpoint.text_pipeline.read_words(text.text)
     falls = None
     if 0 < len(words) <= MOST_WORDS:
         with suppress(MhaError):  # its attention may take too much memory all the same
-            falls = [-fall if missed else fall for fall in explain(checkpoint, one.text, answer).occlusion]
+            falls = [-fall if missed else fall for fall in explain(checkpoint, text.text, answer).occlusion]
     start = 0
     if falls is not None and len(falls) > SHOWN_WORDS:
         start = int(np.convolve(np.abs(falls), np.ones(SHOWN_WORDS), "valid").argmax())
     shown = slice(start, start + SHOWN_WORDS)
-    place = one.file if one.line is None else f"{one.file}:{one.line}"
+    place = text.file if text.line is None else f"{text.file}:{text.line}"
     after = max(0, len(words) - shown.stop)
-    true = one.label if isinstance(one.label, str) else ", ".join(one.label) or "without a label"
+    true = text.label if isinstance(text.label, str) else ", ".join(text.label) or "without a label"
     return Mistake(place, true, answer, missed, probability, words[shown], falls and falls[shown], start, after)

@@ -28,9 +28,9 @@ def mean_loss_and_accuracy(
     return float(losses.mean()), float(right.mean())
 
 
-def answers_among(probabilities: Floats, several: bool, thresholds: float | Floats = 0.5) -> Labels:
-    """The most probable class, (N,), or with ``several`` the labels that reach their thresholds, (N, C)."""
-    return np.asarray(probabilities >= thresholds if several else probabilities.argmax(axis=1))
+def answers_among(probabilities: Floats, is_multi_label: bool, thresholds: float | Floats = 0.5) -> Labels:
+    """The most probable class, (N,), or of several labels those that reach their thresholds, (N, C)."""
+    return np.asarray(probabilities >= thresholds if is_multi_label else probabilities.argmax(axis=1))
 
 
 def are_right(probabilities: Floats, labels: Labels, thresholds: float | Floats = 0.5) -> Bools:
@@ -52,8 +52,7 @@ def class_counts(labels: Labels, predicted: Labels, num_classes: int) -> list[In
 
 def shares(parts: Int64s, wholes: Int64s) -> Float64s:
     """Parts by their wholes; NaN where a whole is 0."""
-    found: Float64s = np.divide(parts, wholes, out=np.full(parts.shape, np.nan), where=wholes > 0)
-    return found
+    return np.asarray(np.divide(parts, wholes, out=np.full(parts.shape, np.nan), where=wholes > 0))
 
 
 def f1_scores(right: Int64s, of_class: Int64s, predicted: Int64s) -> Float64s:

@@ -19,12 +19,12 @@ from mha_cli.records.record import Record
 from mha_cli.runtime.classifier import Classifier, Prediction
 from mha_cli.runtime.inputs import WAIT_SECONDS
 
-JOBS_AHEAD = 3  # batches, for every worker, that may be done before an earlier one is
+BATCHES_AHEAD = 3  # batches, for every worker, that may be done before an earlier one is
 
 
 @dataclass
-class Job:
-    """A batch that a worker has been given, and its predictions once they are there, or the error that has ended it."""
+class Batch:
+    """Records that a worker has been given, and their predictions once they are there, or the error that has ended it."""
 
     records: list[Record]
     predictions: list[Prediction] | Exception | None = None
@@ -65,8 +65,8 @@ class Workers:
 
     def __init__(self, classifier: Classifier, number: int) -> None:
         self._workers: list[Worker] = []
-        self._busy: dict[Connection, Job] = {}
-        self._jobs: deque[Job] = deque()
+        self._busy: dict[Connection, Batch] = {}
+        self._batches: deque[Batch] = deque()
         try:
             while len(self._workers) < number:
                 self._workers.append(Worker(classifier.predict))
@@ -88,15 +88,15 @@ class Workers:
     @property
     def full(self) -> bool:
         """Whether another batch has to wait."""
-        return not self._idle or len(self._jobs) >= JOBS_AHEAD * len(self._workers)
+        return not self._idle or len(self._batches) >= BATCHES_AHEAD * len(self._workers)
 
     def begin(self, records: list[Record]) -> None:
         """Give a batch to an idle worker; only when not ``full``."""
-        connection, job = self._idle.pop(0), Job(records)
+        connection, batch = self._idle.pop(0), Batch(records)
         with _ended_is_an_error():
             connection.send([record.text for record in records])
-        self._busy[connection] = job
-        self._jobs.append(job)
+        self._busy[connection] = batch
+        self._batches.append(batch)
 
     def wait(self, awaited: int | None = None) -> bool:
         """Wait until a worker is done, the input (``awaited``) goes on or ``WAIT_SECONDS`` are over; returns whether the input goes on."""
@@ -109,10 +109,10 @@ class Workers:
 
     def done(self) -> Iterator[list[tuple[Record, Prediction]]]:
         """Batches with their predictions, in order, up to the first that is still being computed."""
-        while self._jobs and (predictions := self._jobs[0].predictions) is not None:
+        while self._batches and (predictions := self._batches[0].predictions) is not None:
             if isinstance(predictions, Exception):
                 raise predictions
-            yield list(zip(self._jobs.popleft().records, predictions, strict=True))
+            yield list(zip(self._batches.popleft().records, predictions, strict=True))
 
 
 def serve(work: Callable[[Any], Any], connection: Connection, forked: bool) -> None:

@@ -186,7 +186,7 @@ def application(checkpoint: Checkpoint, most_seconds: float = 30.0) -> FastAPI:
 
 
 @dataclass(eq=False)
-class _Job:
+class _Queued:
     """A request that is computed: its steps, the texts whose probabilities it waits for, and in the end its answer."""
 
     unit: Unit
@@ -211,14 +211,14 @@ class Batches:
         self._classifier, self._most_seconds = classifier, most_seconds
         self._most_together = most_together(len(classifier.classes))
         self._thread = ThreadPoolExecutor(1, "mha")
-        self._queues: dict[Unit, list[_Job]] = {"texts": [], "words": []}
+        self._queues: dict[Unit, list[_Queued]] = {"texts": [], "words": []}
         self._work: asyncio.Task[None] | None = None
         self._cost = self._seconds = 0.0  # multiplications of the last rounds and their time
 
     async def answer(self, unit: Unit, steps: Steps, num_texts: int = 0) -> str:
         """The result of steps, run in the thread, that predict so many texts, or explain the words of one."""
         answer = asyncio.get_running_loop().create_future()
-        self._queues[unit].append(_Job(unit, steps, num_texts, answer))
+        self._queues[unit].append(_Queued(unit, steps, num_texts, answer))
         if self._work is None or self._work.done():
             self._work = asyncio.create_task(self._compute())
         return await answer
@@ -233,8 +233,8 @@ class Batches:
                     if job.finish and not job.answer.done():
                         job.finish()
 
-    def _round(self, jobs: list[_Job]) -> None:
-        parts, room, most = list[tuple[_Job, Int64s]](), ROUND, self._most_together
+    def _round(self, jobs: list[_Queued]) -> None:
+        parts, room, most = list[tuple[_Queued, Int64s]](), ROUND, self._most_together
         for job in jobs:
             if job.texts is None:
                 self._go_on(job)
@@ -259,7 +259,7 @@ class Batches:
                 told = f"{number:,} {job.unit} would take longer than an answer may, {self._most_seconds:g} seconds"
                 job.finish = partial(job.answer.set_exception, MhaError(told, f"send at most {fits:,} {job.unit} like these"))
 
-    def _go_on(self, job: _Job) -> None:
+    def _go_on(self, job: _Queued) -> None:
         """Run the next step of a job, to the next texts or to its result."""
         try:
             job.texts = job.steps.send(job.probabilities)
@@ -273,7 +273,7 @@ class Batches:
             job.costs = np.append(0, multiplications(self._classifier.checkpoint.config.model, lengths[job.by_length]).cumsum())
             job.probabilities = np.zeros((len(lengths), len(self._classifier.classes)), np.float32)
 
-    def _score(self, parts: list[tuple[_Job, Int64s]]) -> None:
+    def _score(self, parts: list[tuple[_Queued, Int64s]]) -> None:
         """Score some texts of each job together; nobody's request fails for another one's text."""
         texts = [job.texts[row] for job, rows in parts if job.texts for row in rows]
         try:

@@ -99,7 +99,7 @@ def test_little_is_read_ahead_of_slow_workers() -> None:
         nonlocal taken
         for _ in range(20 * stream.MOST_IN_A_STREAM):
             taken += 1
-            assert taken - answered_so_far <= (2 * workers.JOBS_AHEAD + 1) * stream.MOST_IN_A_STREAM
+            assert taken - answered_so_far <= (2 * workers.BATCHES_AHEAD + 1) * stream.MOST_IN_A_STREAM
             yield Record("the film", b"")
 
     def count(batch: list[Predicted]) -> None:
