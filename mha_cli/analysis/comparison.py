@@ -46,7 +46,7 @@ class Difference:
     only_this_right: int  # texts that only this one of the two answers rightly
     only_first_right: int  # texts that only the first one answers rightly
     same_answers: float  # share of the texts to which both give the same class, or the same labels, in [0, 1]
-    p_value: float  # of so uneven a split of these texts if both were equally good (McNemar, exact; of several models, Holm's)
+    p_value: float  # probability of a split of these texts at least as uneven if both were equally good (exact McNemar; Holm's of several)
     verdict: str  # the same in words
 
 

@@ -53,7 +53,7 @@ class Confusion:
 
 @dataclass(frozen=True)
 class Range:
-    """The accuracy, in [0, 1], of the texts with a number in (``above``, ``up_to``], or at 0; None where there is no text."""
+    """The accuracy, in [0, 1], of the texts with a number in (``above``, ``up_to``], the first range with 0; None without texts."""
 
     above: float
     up_to: float

@@ -42,7 +42,7 @@ class LocalFiles:
     """Files that this machine has, or shares with others. The faults of a file system are OSError, or ValueError for an impossible name."""
 
     def name(self, path: str) -> str:
-        """The name of a file in results and messages, the same from wherever it is named: the absolute path."""
+        """The name of a file in results and messages: its absolute path."""
         return os.path.abspath(os.path.expanduser(path))
 
     def matching(self, pattern: str) -> Iterator[Found]:

@@ -1,4 +1,4 @@
-"""One shard to one part: its answers, row by row, and then the manifest, with which the part is done."""
+"""From a shard to its part: a row per text, then the manifest, which marks the part as done."""
 
 import hashlib
 import json

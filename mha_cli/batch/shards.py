@@ -48,8 +48,8 @@ class Shard:
 def find_shards(inputs: Sequence[str], form: Format | None, output: Folder) -> list[Shard]:
     """The shards of files, folders, and patterns of them, local or by URI, each once, in the order of their names.
 
-    Of a folder and all below it, the files are taken whose extension tells that they hold texts, or every one where a format is given;
-    names that begin with a dot or an underscore are not, and nothing in the output folder.
+    A folder gives the files below it that have an extension of texts, or with a format all files. It gives none whose name begins with a
+    dot or an underscore, and none of the output folder.
     """
     shards: dict[str, Shard] = {}
     for given in inputs:
@@ -68,7 +68,7 @@ def find_shards(inputs: Sequence[str], form: Format | None, output: Folder) -> l
 
 
 def every_nth(shards: Sequence[Shard], share: str) -> Sequence[Shard]:
-    """The shards of one process among n that divide them by hand; ``share`` is ``i/n``, with i from 1 to n."""
+    """The shards of one process among n; ``share`` is ``i/n``, with i from 1 to n."""
     match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", share, re.ASCII)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
         raise MhaError(f"--shard {printable(share)}: is not i/n with i from 1 to n", "write 3/8 for the third of eight")

@@ -15,8 +15,8 @@ from mha_cli.records.record import TEXT_COLUMN, Columns, Record
 from mha_cli.sources.raw_files import matching_paths
 
 STANDARD_INPUT = "-"
-PIPE_BYTES = 1 << 20  # what a producer may write ahead into a pipe while a batch is computed: so a fast one fills the next batch
-WAIT_SECONDS = 1.0  # longest single wait: Python does not notice a signal just before a wait, so one without end could swallow Ctrl-C
+PIPE_BYTES = 1 << 20  # capacity of a pipe: a fast producer writes the next batch while this one is computed
+WAIT_SECONDS = 1.0  # longest single wait: Python does not notice a signal just before it, so an endless one could swallow Ctrl-C
 
 
 def read_inputs(

@@ -96,7 +96,7 @@ class Scorer:
 
 
 def in_threads(function: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
-    """``map``, in several threads, in which matrix products take one each; what is not begun when the caller goes away is left."""
+    """``map`` in several threads, one per matrix product. If the caller stops early, items that have not begun are dropped."""
     if threads == 1:
         yield from map(function, items)
         return
@@ -112,7 +112,7 @@ def in_threads(function: Callable[[Item], Result], items: Iterable[Item], thread
 
 @contextmanager
 def errors_naming(checkpoint: Checkpoint) -> Iterator[None]:
-    """Errors of the forward pass, which knows weights only, begin with the name of the checkpoint's file, if it has one."""
+    """Begin errors of the forward pass, which knows weights only, with the name of the checkpoint's file, if it has one."""
     try:
         yield
     except MhaError as error:

@@ -31,7 +31,7 @@ class Batch:
 
 
 class Worker:
-    """A process that answers questions over a connection, by a function, with an exception where one is raised.
+    """A process that calls a function with each message of a connection, and sends back the result or the exception.
 
     It ends by itself when this process is killed. ``fork`` starts it in milliseconds and shares the model's memory; see ``serve``.
     """
@@ -116,9 +116,9 @@ class Workers:
 
 
 def serve(work: Callable[[Any], Any], connection: Connection, forked: bool) -> None:
-    """Do a worker's work: answer what comes over a connection, until nobody asks any more.
+    """The loop of a worker: call a function with each message of a connection, and send back its result, until the connection ends.
 
-    Descriptors are inherited where the process was ``forked``. Otherwise all are its own, such as those of an object store's client.
+    A ``forked`` process inherits descriptors. In others, all descriptors are their own, such as those of an object store's client.
     """
     os.setpgrp()  # signals that a terminal or `timeout` sends are the parent's to answer
     sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__  # those of a progress line write to what is closed here
@@ -132,21 +132,21 @@ def serve(work: Callable[[Any], Any], connection: Connection, forked: bool) -> N
     threading.Thread(target=end_with, args=(connection,), daemon=True).start()
     with suppress(EOFError, OSError, MemoryError):
         while True:
-            asked = connection.recv()
+            message = connection.recv()
             try:
-                answer = work(asked)
+                result = work(message)
             except MemoryError:
                 raise
             except Exception as error:
                 error.add_note(format_exc())
-                answer = error
-            connection.send(answer)
+                result = error
+            connection.send(result)
 
 
 def end_with(connection: Connection) -> None:
-    """End this process when the parent has ended, in the middle of a product too: nobody will take the answer."""
+    """End this process when its parent has ended, even in the middle of a computation: nobody will take the result."""
     parent = select.poll()
-    parent.register(connection.fileno(), 0)  # no event is asked for; poll says all the same that the other side is gone
+    parent.register(connection.fileno(), 0)  # without any event, poll still tells that the other side is gone
     parent.poll()
     os._exit(EXIT_FAILURE)
 

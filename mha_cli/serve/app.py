@@ -45,7 +45,7 @@ class _Body(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _fail_fast(cls, asked: Any) -> Any:
-        """Leave one unknown key, so that one fault is told and not a hundred thousand."""
+        """Leave one unknown key, so that one fault is found and not a hundred thousand."""
         if not isinstance(asked, dict):
             return asked
         unknown = next((name for name in asked if name not in cls.model_fields), None)
@@ -61,7 +61,7 @@ class OneText(_Body):
 class ManyTexts(_Body):
     """Several texts."""
 
-    texts: Annotated[list[str], FailFast()]  # a fault is told, not half a million of them
+    texts: Annotated[list[str], FailFast()]  # one fault is found, not half a million
 
 
 Asked = Annotated[
@@ -105,7 +105,7 @@ class LookInside(BaseModel):
 
 
 def application(checkpoint: Checkpoint, most_seconds: float = 30.0) -> FastAPI:
-    """What answers requests with a checkpoint, each within this time."""
+    """The application that answers requests with a checkpoint, each within ``most_seconds``."""
     name = model_figures(checkpoint)["model"]
     checkpoint = replace(checkpoint, name=name)  # messages tell nobody the folders of this machine
     choice, classifier = Choice(), Classifier(checkpoint)
@@ -187,24 +187,50 @@ def application(checkpoint: Checkpoint, most_seconds: float = 30.0) -> FastAPI:
 
 @dataclass(eq=False)
 class _Queued:
-    """A request that is computed: its steps, the texts whose probabilities it waits for, and in the end its answer."""
+    """A request in a queue: its steps, the texts whose probabilities it waits for, and in the end its answer."""
 
     unit: Unit
     steps: Steps
     left: int  # texts that are not scored yet
     answer: asyncio.Future[str]
-    texts: Sequence[EncodedText] | None = None  # None before the first step
+    texts: Sequence[EncodedText] = ()
     by_length: Int64s = field(init=False)  # rows of the texts, the shortest first
     costs: Int64s = field(init=False)  # multiplications for none of these, for the first, for the first two …
     probabilities: Any = None  # (N, C); None before the first step
-    finish: Callable[[], None] | None = None  # gives the answer, once it is there
+    finish: Callable[[], None] | None = None  # gives the answer or the error, once it is there
+
+    def go_on(self, classifier: Classifier) -> None:
+        """Run the next step, to the next texts or to the answer."""
+        try:
+            self.texts = self.steps.send(self.probabilities)
+        except StopIteration as end:
+            self.finish = partial(self.answer.set_result, end.value)
+        except Exception as error:
+            self.fail(error)
+        else:
+            lengths = np.array([text.longest_reading for text in self.texts], np.int64)
+            self.left, self.by_length = len(lengths), lengths.argsort(kind="stable")
+            self.costs = np.append(0, multiplications(classifier.checkpoint.config.model, lengths[self.by_length]).cumsum())
+            self.probabilities = np.zeros((len(lengths), len(classifier.classes)), np.float32)
+
+    def fail(self, error: Exception) -> None:
+        """End with an error."""
+        self.finish = partial(self.answer.set_exception, error)
+
+    def refuse_if_slow(self, seconds: float, most_seconds: float) -> None:
+        """Refuse the request if its texts take longer than an answer may; half of that time is for others beside it."""
+        if seconds > most_seconds:
+            share = most_seconds / seconds / 2
+            fits = int(len(self.texts) * (share if self.unit == "texts" else share**0.5))  # each word is read once for each other one
+            message = f"{len(self.texts):,} {self.unit} would take longer than an answer may, {most_seconds:g} seconds"
+            self.fail(MhaError(message, f"send at most {fits:,} {self.unit} like these"))
 
 
 class Batches:
-    """Computes in one thread of its own, in rounds of about ``ROUND`` multiplications, or of one text.
+    """Computes requests together in one thread, in rounds of about ``ROUND`` multiplications, or of one text.
 
-    A round has the requests that came before it. Rounds of predictions, small requests first, and of the oldest explanation take turns. A
-    request whose caller is cancelled goes no further. One that at the speed of the last rounds takes more than ``most_seconds`` is refused.
+    Rounds of predictions, with small requests first, and rounds of the oldest explanation take turns. A request whose caller is cancelled
+    is dropped. A request that would take more than ``most_seconds`` at the speed of the last rounds is refused.
     """
 
     def __init__(self, classifier: Classifier, most_seconds: float) -> None:
@@ -216,7 +242,7 @@ class Batches:
         self._cost = self._seconds = 0.0  # multiplications of the last rounds and their time
 
     async def answer(self, unit: Unit, steps: Steps, num_texts: int = 0) -> str:
-        """The result of steps, run in the thread, that predict so many texts, or explain the words of one."""
+        """The result of steps that predict ``num_texts`` texts, or explain the words of one; they run in the thread."""
         answer = asyncio.get_running_loop().create_future()
         self._queues[unit].append(_Queued(unit, steps, num_texts, answer))
         if self._work is None or self._work.done():
@@ -226,75 +252,59 @@ class Batches:
     async def _compute(self) -> None:
         while any(self._queues.values()):
             for unit, queue in self._queues.items():
-                queue[:] = [job for job in queue if not job.answer.done()]
-                if jobs := sorted(queue, key=lambda job: job.left) if unit == "texts" else queue[:1]:
-                    await asyncio.get_running_loop().run_in_executor(self._thread, self._round, jobs)
-                for job in jobs:
-                    if job.finish and not job.answer.done():
-                        job.finish()
+                queue[:] = [request for request in queue if not request.answer.done()]
+                if requests := sorted(queue, key=lambda request: request.left) if unit == "texts" else queue[:1]:
+                    await asyncio.get_running_loop().run_in_executor(self._thread, self._round, requests)
+                for request in requests:
+                    if request.finish and not request.answer.done():
+                        request.finish()
 
-    def _round(self, jobs: list[_Queued]) -> None:
-        parts, room, most = list[tuple[_Queued, Int64s]](), ROUND, self._most_together
-        for job in jobs:
-            if job.texts is None:
-                self._go_on(job)
-            if job.texts is None or job.finish:
+    def _round(self, requests: list[_Queued]) -> None:
+        chosen, room, most = list[tuple[_Queued, Int64s]](), ROUND, self._most_together
+        for request in requests:
+            if request.probabilities is None:
+                request.go_on(self._classifier)
+            if request.finish:
                 continue
-            done = len(job.texts) - job.left
-            end = min(max(int(np.searchsorted(job.costs, job.costs[done] + room, "right")) - 1, done + 1), done + most, len(job.texts))
-            parts.append((job, job.by_length[done:end]))
-            room -= int(job.costs[end] - job.costs[done])
-            most -= end - done
+            costs, start = request.costs, len(request.texts) - request.left
+            affordable = int(np.searchsorted(costs, costs[start] + room, "right")) - 1
+            end = min(max(affordable, start + 1), start + most, len(request.texts))
+            chosen.append((request, request.by_length[start:end]))
+            room -= int(costs[end] - costs[start])
+            most -= end - start
             if room <= 0 or most <= 0:
                 break
         begun = perf_counter()
-        self._score(parts)
+        self._score(chosen)
         self._cost, self._seconds = DECAY * self._cost + ROUND - room, DECAY * self._seconds + perf_counter() - begun
-        for job, _ in parts:
-            if not job.left:
-                self._go_on(job)
-            elif not job.finish and (seconds := float(job.costs[-1]) * self._seconds / self._cost) > self._most_seconds:
-                number, share = len(job.by_length), self._most_seconds / seconds / 2  # half the time: others are computed beside it
-                fits = int(number * (share if job.unit == "texts" else share**0.5))  # of words, each is read once for each other one
-                told = f"{number:,} {job.unit} would take longer than an answer may, {self._most_seconds:g} seconds"
-                job.finish = partial(job.answer.set_exception, MhaError(told, f"send at most {fits:,} {job.unit} like these"))
+        for request, _ in chosen:
+            if not request.left:
+                request.go_on(self._classifier)
+            elif not request.finish:
+                request.refuse_if_slow(float(request.costs[-1]) * self._seconds / self._cost, self._most_seconds)
 
-    def _go_on(self, job: _Queued) -> None:
-        """Run the next step of a job, to the next texts or to its result."""
+    def _score(self, chosen: list[tuple[_Queued, Int64s]]) -> None:
+        """Score rows of each request together; the text of one request fails no other."""
         try:
-            job.texts = job.steps.send(job.probabilities)
-        except StopIteration as end:
-            job.finish = partial(job.answer.set_result, end.value)
+            probabilities_NC = self._classifier.probabilities([request.texts[row] for request, rows in chosen for row in rows])
         except Exception as error:
-            job.finish = partial(job.answer.set_exception, error)
-        else:
-            lengths = np.array([text.longest_reading for text in job.texts], np.int64)
-            job.left, job.by_length = len(lengths), lengths.argsort(kind="stable")
-            job.costs = np.append(0, multiplications(self._classifier.checkpoint.config.model, lengths[job.by_length]).cumsum())
-            job.probabilities = np.zeros((len(lengths), len(self._classifier.classes)), np.float32)
-
-    def _score(self, parts: list[tuple[_Queued, Int64s]]) -> None:
-        """Score some texts of each job together; nobody's request fails for another one's text."""
-        texts = [job.texts[row] for job, rows in parts if job.texts for row in rows]
-        try:
-            probabilities_NC = self._classifier.probabilities(texts)
-        except Exception as error:
-            if len(parts) == 1:
-                parts[0][0].finish = partial(parts[0][0].answer.set_exception, error)
-            for part in parts if len(parts) > 1 else ():
-                self._score([part])
+            if len(chosen) == 1:
+                chosen[0][0].fail(error)
+            else:
+                for of_request in chosen:
+                    self._score([of_request])
             return
-        for job, rows in parts:
-            job.probabilities[rows], probabilities_NC = probabilities_NC[: len(rows)], probabilities_NC[len(rows) :]
-            job.left -= len(rows)
+        for request, rows in chosen:
+            request.probabilities[rows], probabilities_NC = probabilities_NC[: len(rows)], probabilities_NC[len(rows) :]
+            request.left -= len(rows)
 
 
 def content_security_policy(page: str) -> str:
-    """What lets a page run its own style and script, ask its own server, and nothing else."""
+    """The policy that lets a page run its own style and script, ask its own server, and do nothing else."""
     policy = "default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     for tag in ("style", "script"):
-        own = page.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0]
-        policy += f"; {tag}-src 'sha256-{base64.b64encode(hashlib.sha256(own.encode()).digest()).decode()}'"
+        content = page.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0]
+        policy += f"; {tag}-src 'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
     return policy
 
 

@@ -58,7 +58,7 @@ class Failure(BaseModel):
 
 
 def error_response(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    """An error in the one form that all have."""
+    """An error, as JSON."""
     return Response(plain_json({"error": message}), status, headers, media_type="application/json")
 
 
@@ -131,8 +131,8 @@ class Guarded:
                     body += message["body"]
                     more = message["more_body"]
         except TimeoutError:
-            told = f"the body did not arrive within {self._limits.body_seconds:g} seconds, or before {self._most_bodies} others"
-            raise HTTPException(408, told, {"Connection": "close"}) from None
+            refusal = f"the body did not arrive within {self._limits.body_seconds:g} seconds, or before {self._most_bodies} others"
+            raise HTTPException(408, refusal, {"Connection": "close"}) from None
         finally:
             self._half_sent.pop(deadline, None)
         return bytes(body)
@@ -230,7 +230,7 @@ def server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
 
         def _make_room(self) -> None:
             nonlocal full
-            oldest = next(one for one in connections if one.cycle is None or one.cycle.response_started)  # at the latest, this one
+            oldest = next(other for other in connections if other.cycle is None or other.cycle.response_started)  # at the latest, this one
             del connections[oldest]
             oldest.transport.abort()
             if not full:

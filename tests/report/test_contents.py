@@ -94,8 +94,8 @@ def test_of_a_long_text_the_part_that_decides_is_shown(tmp_path: Path, monkeypat
 @pytest.mark.parametrize(
     ("limit", "most", "num_texts", "silenced"),
     [
-        ("ANSWERS_FOR_HEADS", 15, 7, True),  # of two heads
-        ("PRODUCTS_FOR_HEADS", 3e5, 10, False),  # a gradient takes as long as three answers
+        ("PASSES_FOR_HEADS", 15, 7, True),  # of two heads
+        ("PRODUCTS_FOR_HEADS", 3e5, 10, False),  # a gradient takes as long as three forward passes
     ],
 )
 def test_what_would_take_long_is_left_out(
