@@ -27,12 +27,7 @@ class NextTexts:
     """Takes the predictions for any number of texts, and keeps the candidates alone; ``known`` are texts with a label, by ``same_text``."""
 
     def __init__(self, classifier: Classifier, number: int, known: Container[int]) -> None:
-        self._checkpoint, self._tokenize, self._number, self._known = (
-            classifier.checkpoint,
-            classifier.text_pipeline.tokenize,
-            number,
-            known,
-        )
+        self._classifier, self._number, self._known = classifier, number, known
         self.num_words = self.num_unknown = 0  # of all texts; see ``Prediction``
         self._candidates: dict[int, tuple[float, Record]] = {}  # margin and record of each, by ``same_text``
 
@@ -44,7 +39,7 @@ class NextTexts:
             self.num_unknown += prediction.num_unknown
             if not (prediction.empty or key in self._known):
                 probabilities_C = np.fromiter(prediction.probabilities.values(), np.float32)
-                thresholds_C = None if prediction.labels is None else self._checkpoint.label_thresholds
+                thresholds_C = None if prediction.labels is None else self._classifier.checkpoint.label_thresholds
                 self._candidates.setdefault(key, (margin(probabilities_C, thresholds_C), record))
         by_margin = sorted(self._candidates.items(), key=lambda item: item[1][0])
         self._candidates = dict(by_margin[: CANDIDATES * self._number])
@@ -52,7 +47,7 @@ class NextTexts:
     def chosen(self) -> list[Record]:
         """The texts whose labels would teach most, the most useful first."""
         margins, records = [margin for margin, _ in self._candidates.values()], [record for _, record in self._candidates.values()]
-        features_KF = features_of([self._tokenize(record.text) for record in records])
+        features_KF = features_of([self._classifier.text_pipeline.tokenize(record.text) for record in records])
         return [records[row] for row in representatives(features_KF, 1.0 - np.array(margins, np.float32), self._number)]
 
 

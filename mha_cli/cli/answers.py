@@ -37,9 +37,8 @@ def answer_writer(
     """A function that writes answers to a file in one of the forms; ``fields`` are the names of the records' fields."""
     names = table_names(choice, class_names, fields)
     if form == "parquet":
-        columns = dict.fromkeys(names, "string") | {
-            name: "float64" for name in names[: names.index("flags")] if name.startswith("probability")
-        }
+        probabilities = [name for name in names[: names.index("flags")] if name.startswith("probability")]
+        columns = dict.fromkeys(names, "string") | dict.fromkeys(probabilities, "float64")
         with parquet_writer(file, columns, GROUP_ROWS) as write_rows:
             yield lambda answered: write_rows(
                 [dict(zip(names, table_row(choice, record, answer), strict=True)) for _, record, answer in answered],

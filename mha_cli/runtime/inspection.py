@@ -110,15 +110,15 @@ class Explanation(ReadWords):
 
 def view_attention(checkpoint: Checkpoint, text: str) -> AttentionView:
     """The attention weights of every block and head for one text: between its words, or between the pieces of a pretrained encoder."""
-    classifier = Classifier(checkpoint)
-    pipeline = classifier.text_pipeline
+    pipeline = checkpoint.text_pipeline
+    encoded = pipeline.encode(text)
     if pipeline.pieces is None:
-        words, unknown = pipeline.read_words(text), (ids_of(pipeline.encode(text).tokens) == UNKNOWN_ID).tolist()
+        words, unknown = pipeline.read_words(text), (ids_of(encoded.tokens) == UNKNOWN_ID).tolist()
     else:
         words = pipeline.pieces.pieces(text)
         unknown = [False] * len(words)  # an unknown piece says so itself
-    _refuse_what_cannot_be_shown(classifier, words, text, SHOWN_WEIGHT_BYTES)
-    return _view(classifier, classifier.predict([text])[0], words, unknown)
+    _refuse_what_cannot_be_shown(checkpoint, words, encoded, SHOWN_WEIGHT_BYTES)
+    return _view(checkpoint, encoded, Classifier(checkpoint).predict([text])[0], words, unknown)
 
 
 def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Explanation:
@@ -146,39 +146,36 @@ def looking_inside(
     word is left out before the text is split into pieces.
     """
     checkpoint, pipeline = classifier.checkpoint, classifier.text_pipeline
-    words, code = pipeline.read_words(text), pipeline.encode(text)
+    words, encoded = pipeline.read_words(text), pipeline.encode(text)
     if most_words is not None and len(words) > most_words:
         raise MhaError(f"the text has {len(words):,} words; at most {most_words:,} are explained here", "`mha explain` takes more")
-    unknown = (ids_of(code.tokens) == UNKNOWN_ID).tolist()
+    unknown = (ids_of(encoded.tokens) == UNKNOWN_ID).tolist()
     if pipeline.pieces is not None:
         text = " ".join(words)
-    _refuse_what_cannot_be_shown(classifier, words, text, weight_bytes)
-    whole = [pipeline.encode(text)]
-    [prediction] = classifier.predictions([text], whole, (yield whole))
-    view = _view(classifier, prediction, words, unknown)
+        encoded = pipeline.encode(text)
+    _refuse_what_cannot_be_shown(checkpoint, words, encoded, weight_bytes)
+    [prediction] = classifier.predictions([text], [encoded], (yield [encoded]))
+    view = _view(checkpoint, encoded, prediction, words, unknown)
     if pipeline.pieces is not None:
         word_of_piece = pipeline.pieces.words_of_pieces(words)
         view = replace(view, weights=[by_words(of_block, word_of_piece, len(words)) for of_block in view.weights])
 
     def without(position: int) -> EncodedText:
         if pipeline.pieces is None:
-            return code._replace(tokens=np.delete(code.tokens, position, axis=0))
+            return encoded._replace(tokens=np.delete(encoded.tokens, position, axis=0))
         return pipeline.encode(" ".join(words[:position] + words[position + 1 :]))
 
-    left = list[float]()
     if label is not None:
         if label not in checkpoint.class_names:
             hint = did_you_mean(printable(label), [*map(printable, checkpoint.class_names)])
             raise MhaError(f"no class '{printable(label)}' in {checkpoint.name}", hint)
         prediction = replace(prediction, label=label, probability=prediction.probabilities[label])
-    column = checkpoint.class_names.index(prediction.label)
+    column, falls = checkpoint.class_names.index(prediction.label), list[float]()
     for start in range(0, len(words), OCCLUSIONS):
         probabilities_NC = yield [without(position) for position in range(start, min(start + OCCLUSIONS, len(words)))]
-        left += probabilities_NC[:, column].tolist()
+        falls += [prediction.probability - probability for probability in probabilities_NC[:, column].tolist()]
     looked_at = np.mean([weights_HLL.mean(axis=(0, 1)) for weights_HLL in view.weights], axis=0)
-    falls = [prediction.probability - probability for probability in left]
-    explanation = Explanation(words, unknown, view.subwords, prediction, falls, [float(share) for share in looked_at])
-    return explanation, view
+    return Explanation(words, unknown, view.subwords, prediction, falls, looked_at.tolist()), view
 
 
 def by_words(weights_HPP: Floats, word_of_piece: Sequence[int | None], num_words: int) -> Floats:
@@ -193,20 +190,19 @@ def by_words(weights_HPP: Floats, word_of_piece: Sequence[int | None], num_words
     return weights_HWW
 
 
-def _refuse_what_cannot_be_shown(classifier: Classifier, words: list[str], text: str, weight_bytes: int) -> None:
+def _refuse_what_cannot_be_shown(checkpoint: Checkpoint, words: list[str], encoded: EncodedText, weight_bytes: int) -> None:
     """Refuse a text without words, and one whose attention weights would not fit into memory."""
     if not words:
         raise MhaError("the text has no words", "give a text with at least one word")
-    checkpoint, tokens = classifier.checkpoint, classifier.text_pipeline.encode(text).for_encoder
-    weights, name = sum(checkpoint.config.model.heads) * len(tokens) ** 2, checkpoint.memory_estimate.name
-    refuse_bytes(weight_bytes * weights, f"{name}: the attention of a text of {len(tokens):,} tokens", "give a shorter text")
+    length, num_heads = len(encoded.for_encoder), sum(checkpoint.config.model.heads)
+    attention = f"{checkpoint.memory_estimate.name}: the attention of a text of {length:,} tokens"
+    refuse_bytes(weight_bytes * num_heads * length**2, attention, "give a shorter text")
 
 
-def _view(classifier: Classifier, prediction: Prediction, words: list[str], unknown: list[bool]) -> AttentionView:
+def _view(checkpoint: Checkpoint, encoded: EncodedText, prediction: Prediction, words: list[str], unknown: list[bool]) -> AttentionView:
     """The attention weights of a text between what the encoder reads, beside the given words."""
-    checkpoint, tokens = classifier.checkpoint, classifier.text_pipeline.encode(prediction.text).for_encoder
     with errors_naming(checkpoint):
-        weights = attention_weights(tokens[None], checkpoint.weights, checkpoint.config)
+        weights = attention_weights(encoded.for_encoder[None], checkpoint.weights, checkpoint.config)
     subwords = checkpoint.config.text.subword_characters > 0
     return AttentionView(words, unknown, subwords, prediction, [weights_BHLL[0] for weights_BHLL in weights])
 
@@ -238,6 +234,5 @@ def strongest_links(weights_LL: Array, count: int) -> list[tuple[int, int, float
     others = weights_LL.copy()
     np.fill_diagonal(others, 0.0)
     largest = np.argsort(others, axis=None)[::-1][:count]
-    return [
-        (int(row), int(column), float(others[row, column])) for row, column in zip(*np.unravel_index(largest, others.shape), strict=True)
-    ]
+    rows, columns = np.unravel_index(largest, others.shape)
+    return list(zip(rows.tolist(), columns.tolist(), others[rows, columns].tolist(), strict=True))
