@@ -1,7 +1,6 @@
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.runtime import probabilities
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.engine import MANY_TEXTS, Engine, Precision, multiplications, usual_engine
-from mha_cli.system import processor
 from mha_cli.system.processor import bfloat16_features
 from mha_cli.text.encoding import EncodedText
 from mha_cli.text.vocabulary import Vocabulary
@@ -151,6 +149,6 @@ def test_auto_is_numpy_where_openvino_is_not_installed_or_cannot_start(monkeypat
 
 def test_what_cannot_be_had_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mha_cli.errors.find_spec", lambda name: name)
-    monkeypatch.setattr(processor, "CPU_INFO", Path("/nowhere"))
+    monkeypatch.setattr("mha_cli.runtime.engine.bfloat16_features", tuple)
     said = error_of(lambda: Engine(small_checkpoint(), "openvino", "bfloat16"))
     assert said == "--precision bfloat16: this processor has no instructions for it; leave it out"
