@@ -1,6 +1,5 @@
 """`mha batch`."""
 
-import sys
 from contextlib import closing
 from typing import Annotated, Literal
 
@@ -9,7 +8,7 @@ from typer import Argument, Exit, Option
 from mha_cli.cli import options
 from mha_cli.cli.console import print_json, print_line
 from mha_cli.cli.inputs import load_checkpoint
-from mha_cli.cli.progress import now_and_then, status
+from mha_cli.cli.progress import progress
 from mha_cli.errors import EXIT_FAILURE, plural
 from mha_cli.records.reader import shown_warnings
 from mha_cli.system.processor import prepare_to_compute
@@ -66,16 +65,14 @@ def batch(
         dialect=reading.dialect,
         part_format=output_format,
     )
-    with status("looking for files") as callbacks, closing(made) as summaries:
-        failed, count = set[str](), now_and_then(callbacks.note)
+    with progress() as callbacks, closing(made) as summaries:
+        callbacks.count("looking for files")
+        failed = set[str]()
         for summary in summaries:
             for name in summary.failed.keys() - failed:
                 callbacks.note(f"failed: {summary.failed[name]}")
             failed |= summary.failed.keys()
-            progress = f"files: {summary.done:,} of {summary.files:,}; {plural(summary.texts, 'text')}, {summary.rate:,.0f} texts/s"
-            callbacks.log(progress)
-            if not sys.stderr.isatty():
-                count(progress)
+            callbacks.count(f"files: {summary.done:,} of {summary.files:,}; {plural(summary.texts, 'text')}, {summary.rate:,.0f} texts/s")
         for warning in shown_warnings([warning for warnings in summary.warnings.values() for warning in warnings]):
             callbacks.note(warning)
     if as_json:

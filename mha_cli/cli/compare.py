@@ -11,7 +11,7 @@ from mha_cli.cli.console import print_json
 from mha_cli.cli.data_option import DataOptions
 from mha_cli.cli.inputs import load_checkpoint
 from mha_cli.cli.output import refuse_picture, save_picture
-from mha_cli.cli.progress import status
+from mha_cli.cli.progress import progress
 from mha_cli.errors import MhaError
 from mha_cli.runs import checkpoint_in
 from mha_cli.system.processor import prepare_to_compute
@@ -43,7 +43,7 @@ def compare(
     refuse_picture(plot)
     models = [load_checkpoint(path)[0] for path in paths]
     section = given.section(paths[0], models[0].config)
-    with status("reading") as callbacks:
+    with progress("reading") as callbacks:
         labelled = same_texts(models, section, split, callbacks)
         from mha_cli.analysis.comparison import compare_models
 

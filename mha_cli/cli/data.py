@@ -13,7 +13,7 @@ from typer import Argument, Option
 
 from mha_cli.cli import options
 from mha_cli.cli.console import print_json, print_line, print_table
-from mha_cli.cli.progress import status
+from mha_cli.cli.progress import progress
 from mha_cli.cli.render import figure_rows, layout_rows
 from mha_cli.config.loading import load_config
 from mha_cli.config.recipes import find_config, recipe_names
@@ -70,7 +70,7 @@ def data(
         return write_next_texts(files, number, checkpoint, form, reading, output, as_json)
     options.goes_with("--next", checkpoint=checkpoint, output=output, format=form)
     config, layout = _config_of(files, reading, overrides or [])
-    with status("reading") as callbacks:
+    with progress("reading") as callbacks:
         if label_issues is None:
             from mha_cli.describe.profile import data_overview
 

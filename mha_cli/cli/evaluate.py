@@ -14,7 +14,7 @@ from mha_cli.cli.console import print_json
 from mha_cli.cli.data_option import DataOptions
 from mha_cli.cli.inputs import load_checkpoint
 from mha_cli.cli.output import refuse_output
-from mha_cli.cli.progress import status
+from mha_cli.cli.progress import progress
 from mha_cli.errors import MhaError, printable
 from mha_cli.runs import checkpoint_in, is_own
 from mha_cli.system.processor import prepare_to_compute
@@ -62,7 +62,7 @@ def evaluate(
     section = given.section(path, model.config)
     if target and given.data is None and split is None and not model.config.learns_from_validation:
         split = "validation"  # the test part then measures the thresholds
-    with status("reading") as callbacks:
+    with progress("reading") as callbacks:
         labelled = labelled_texts(model, section, split, callbacks, unseen=target is not None)
         if not labelled.caveat and is_own(path, model.config) and (known := learnt_texts(section, labelled, model.config.data)):
             callbacks.note(f"{labelled.data}, split {labelled.split}: {known}")

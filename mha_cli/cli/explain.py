@@ -9,7 +9,7 @@ from mha_cli.cli import options
 from mha_cli.cli.console import print_json
 from mha_cli.cli.inputs import OneText, model_and_text
 from mha_cli.cli.output import refuse_output
-from mha_cli.cli.progress import status
+from mha_cli.cli.progress import progress
 
 EXAMPLES = """mha explain "I expected the plot to be dreadful, and it was superb."
 mha explain "I expected the plot to be dreadful, and it was superb." \\
@@ -41,7 +41,7 @@ def explain(
     model, text = model_and_text(context, given, reading)
     explanation = explain_text(model, text, label)
     if gradients:
-        with status("starting TensorFlow"):
+        with progress("starting TensorFlow"):
             from mha_cli.analysis.inside.attribution import integrated_gradients
 
             values, _ = integrated_gradients(model, explanation.prediction.text, explanation.prediction.label)

@@ -10,7 +10,7 @@ from mha_cli.cli.console import print_json
 from mha_cli.cli.data_option import DataOptions
 from mha_cli.cli.inputs import load_checkpoint
 from mha_cli.cli.output import refuse_output
-from mha_cli.cli.progress import status
+from mha_cli.cli.progress import progress
 from mha_cli.errors import printable
 
 EXAMPLES = """mha export runs/imdb/checkpoint.keras --format int8 --output small.keras \\
@@ -44,7 +44,7 @@ def export(
     refuse_output("--output", output, new=True)
     installed_format(format_name)
     model, path = load_checkpoint(checkpoint)
-    with status(f"writing {printable(output.name, 200)}") as callbacks:
+    with progress(f"writing {printable(output.name, 200)}") as callbacks:
         labelled = labelled_texts(model, given.section(path, model.config), None, callbacks) if given.data else None
         result = export_checkpoint(model, format_name, output, callbacks, labelled)
     print_json(result) if as_json else render.export(result)

@@ -11,7 +11,7 @@ from mha_cli.cli.console import print_json
 from mha_cli.cli.data_option import DataOptions
 from mha_cli.cli.inputs import load_checkpoint
 from mha_cli.cli.output import refuse_output, refuse_picture, save_picture
-from mha_cli.cli.progress import training_progress
+from mha_cli.cli.progress import progress
 from mha_cli.errors import MhaError, plural
 from mha_cli.runs import is_own
 
@@ -55,7 +55,7 @@ def heads(
     learnt_from = model.config.data if is_own(path, model.config) else section
     if given.data is None and split is None:
         split = "validation"  # the test split must not choose heads
-    with training_progress() as callbacks:
+    with progress() as callbacks:
         labelled = labelled_texts(model, section, split, callbacks)
         callbacks.log("starting TensorFlow")
         from mha_cli.analysis.inside.head_scores import score_heads

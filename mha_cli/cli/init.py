@@ -11,7 +11,7 @@ from typer import Argument, Option
 from mha_cli.cli import options
 from mha_cli.cli.console import print_figures, print_json, print_line
 from mha_cli.cli.output import refuse_output
-from mha_cli.cli.progress import status
+from mha_cli.cli.progress import progress
 from mha_cli.cli.render import figure_rows, layout_rows
 from mha_cli.config.recipes import find_config, name_of_data
 from mha_cli.describe.new_config import new_config, test_part, test_share
@@ -44,7 +44,7 @@ def init(
     if os.path.lexists(path) and not force:
         raise MhaError(f"{shown_path(path)}: exists", "name another file with --output, or write over it with --force")
     refuse_output("--output", path)
-    with status("reading") as callbacks:
+    with progress("reading") as callbacks:
         profile = profile_data(files, reading.text_column, reading.label_column, callbacks, reading.dialect)
     config = new_config(profile, find_config("text"))
     with atomic_write(path) as file:

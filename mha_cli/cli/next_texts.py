@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mha_cli.cli.inputs import load_checkpoint, standard_input
 from mha_cli.cli.options import LabelledFileOptions
 from mha_cli.cli.output import answer_form, opened_output, refuse_output
-from mha_cli.cli.progress import status
+from mha_cli.cli.progress import progress
 from mha_cli.cli.terminal import counter
 from mha_cli.config.settings import FilesData
 from mha_cli.errors import MhaError, plural, printable, shown_path
@@ -75,7 +75,7 @@ def write_next_texts(
                 count(len(batch))
 
             answering.run(records, add)
-        with status(f"choosing {plural(number, 'text')}"):
+        with progress(f"choosing {plural(number, 'text')}"):
             chosen = next_texts.chosen()
         if not chosen:
             given = printable(" ".join(files), 200)

@@ -9,7 +9,6 @@ from functools import partial
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
-from rich.text import Text
 
 from mha_cli.cli.console import print_line
 from mha_cli.errors import plural, printable
@@ -20,19 +19,23 @@ PLAIN_SECONDS = 15.0  # seconds between two plain lines that only count
 
 
 @contextmanager
-def training_progress() -> Iterator[Callbacks]:
-    """Callbacks for training: they show epoch, step, loss, accuracy, texts/s and time left."""
+def progress(status: str = "") -> Iterator[Callbacks]:
+    """Callbacks that show the progress of a training; or of shorter work, from a first line on (``status``), as a line that vanishes.
+
+    Where there is no terminal, a training has plain lines, and shorter work only those that are to be kept in view.
+    """
     with _console() as console:
         show = partial(print_line, console=console)
         if not console.is_terminal:
             count = now_and_then(show)
-            yield Callbacks(
+            in_training = Callbacks(
                 log=show,
                 count=count,
                 note=show,
                 on_step=lambda progress: count("".join(step_text(progress))),
                 on_epoch=lambda record: show(str(record)),
             )
+            yield Callbacks(note=show) if status else in_training
             return
         text = TextColumn("{task.description}", markup=False)
         waiting, stepping = (SpinnerColumn(), text), (text, BarColumn(bar_width=BAR_WIDTH))
@@ -51,8 +54,13 @@ def training_progress() -> Iterator[Callbacks]:
             display.update(task, description=text + rate * has_room, completed=progress.done, total=1.0)
             display.start()
 
+        def on_texts(done: int, total: int) -> None:
+            log(f"scored {done:,} of {plural(total, 'text')}")
+
         try:
-            yield Callbacks(log=log, count=log, note=show, on_step=on_step, on_epoch=lambda record: show(str(record)))
+            if status:
+                log(status)
+            yield Callbacks(log=log, count=log, note=show, on_step=on_step, on_epoch=lambda record: show(str(record)), on_texts=on_texts)
         finally:
             display.stop()
 
@@ -78,22 +86,6 @@ def now_and_then(show: Callable[[str], None]) -> Callable[[str], None]:
             show(text)
 
     return line
-
-
-@contextmanager
-def status(first: str) -> Iterator[Callbacks]:
-    """Callbacks for short work: on a terminal one line that vanishes, elsewhere only the lines that are to be kept in view."""
-    with _console() as console, console.status(Text(first)) as shown:
-
-        def log(line: str) -> None:
-            shown.update(Text(printable(line, 200)))
-
-        yield Callbacks(
-            log=log,
-            count=log,
-            note=partial(print_line, console=console),
-            on_texts=lambda done, total: shown.update(Text(f"scored {done:,} of {plural(total, 'text')}")),
-        )
 
 
 def step_text(progress: StepProgress) -> tuple[str, str]:

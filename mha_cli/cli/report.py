@@ -11,7 +11,7 @@ from mha_cli.cli.data_option import DataOptions
 from mha_cli.cli.doctor import installation, machine
 from mha_cli.cli.inputs import load_checkpoint
 from mha_cli.cli.output import refuse_output
-from mha_cli.cli.progress import status
+from mha_cli.cli.progress import progress
 from mha_cli.config.settings import Config
 from mha_cli.errors import MhaError, need, shown_path
 from mha_cli.runs import CHECKPOINT, read_history, run_name
@@ -46,7 +46,7 @@ def report(
         raise MhaError(f"{shown_path(page)}: is a link, or no file", "remove it, or name the page with --output")
     section = given.section(path, model.config)
     need("mha report", "report", "jinja2")
-    with status("reading") as callbacks:
+    with progress("reading") as callbacks:
         refuse_confusion_matrix(len(model.class_names))
         labelled = labelled_texts(model, section, split, callbacks)
         twins = word_order_split(section) if split is None else None

@@ -11,7 +11,7 @@ from mha_cli.cli.console import print_json
 from mha_cli.cli.data_option import DataOptions
 from mha_cli.cli.inputs import given_config, load_checkpoint
 from mha_cli.cli.output import refuse_picture, save_picture
-from mha_cli.cli.progress import status, training_progress
+from mha_cli.cli.progress import progress
 from mha_cli.errors import MhaError
 from mha_cli.runs import checkpoint_in, new_run_directory, refuse_used, run_name
 from mha_cli.system.cluster import refuse_several_workers
@@ -61,7 +61,7 @@ def shuffle_test(
     if config is None:
         read = [load_checkpoint(path)[0] for path in paths]  # all of them first: a bad one is refused at once
         sections = [given.section(path, model.config) for path, model in zip(paths, read, strict=True)]
-        with status("reading") as callbacks:
+        with progress("reading") as callbacks:
             models = [
                 (run_name(path), model, labelled_texts(model, section, split or word_order_split(section), callbacks))
                 for path, model, section in zip(paths, read, sections, strict=True)
@@ -75,7 +75,7 @@ def shuffle_test(
         directory = output or new_run_directory(f"{name}-shuffle-test")
         refuse_used(directory)  # before TensorFlow is imported
         refuse_unreadable(settings.data, split)
-        with training_progress() as callbacks:
+        with progress() as callbacks:
             prepared = prepare(settings, callbacks)
             callbacks.log("starting TensorFlow")
             from mha_cli.analysis.shuffle import train_and_compare

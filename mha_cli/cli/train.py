@@ -10,7 +10,7 @@ from typer import Option
 from mha_cli.cli import options, render
 from mha_cli.cli.console import print_json
 from mha_cli.cli.inputs import given_config
-from mha_cli.cli.progress import training_progress
+from mha_cli.cli.progress import progress
 from mha_cli.cli.stopping import stop_request
 from mha_cli.config.settings import Config
 from mha_cli.errors import MhaError
@@ -62,9 +62,9 @@ def train(
 
     with settings_for_less_memory(), stop_request(after_a_stop) as request:
         holding = run_directory(folder, settings, resume) if task.is_chief else nullcontext(RunDirectory(folder))
-        with holding as held, training_progress() as progress:
-            request.log = progress.log
-            callbacks = progress if task.is_chief else SILENT
+        with holding as held, progress() as shown:
+            request.log = shown.log
+            callbacks = shown if task.is_chief else SILENT
             # With other workers later: TensorFlow has to know them before it reads a set of TensorFlow Datasets.
             data = prepare(settings, callbacks) if task.num_workers == 1 else None
             callbacks.log("starting TensorFlow")

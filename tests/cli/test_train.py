@@ -12,8 +12,8 @@ import pytest
 from rich.console import Console
 
 from mha_cli.checkpoint.file import read_checkpoint
-from mha_cli.cli import progress, render
-from mha_cli.cli.progress import status, step_text, training_progress
+from mha_cli.cli import render
+from mha_cli.cli.progress import progress, step_text
 from mha_cli.config.loading import load_config
 from mha_cli.system.callbacks import EpochRecord, StepProgress
 from mha_cli.training.run_files import TrainingSummary
@@ -83,8 +83,8 @@ EPOCH = EpochRecord(12, 0.25, 0.875, 0.5, 0.75, 1.5, 1234.0, True)
 
 @pytest.mark.parametrize(("width", "rate"), [(80, ""), (100, ""), (150, ", 1,234 texts/s")])
 def test_a_terminal_gets_a_live_display(width: int, rate: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(progress, "_console", lambda: nullcontext(Console(stderr=True, force_terminal=True, width=width)))
-    with training_progress() as callbacks:
+    monkeypatch.setattr("mha_cli.cli.progress._console", lambda: nullcontext(Console(stderr=True, force_terminal=True, width=width)))
+    with progress() as callbacks:
         callbacks.log("reading [bold]\x1b[31m")
         callbacks.note("odd [bold]\x1b[31m")
         callbacks.on_step(STEP)
@@ -103,10 +103,10 @@ def test_a_terminal_gets_a_live_display(width: int, rate: str, monkeypatch: pyte
 
 PROGRESS = """
 import os, sys
-from mha_cli.cli.progress import status, training_progress
+from mha_cli.cli.progress import progress
 terminal = os.dup(2)
 nowhere = os.open(os.devnull, os.O_WRONLY)
-for shown in (training_progress, lambda: status("reading")):
+for shown in (progress, lambda: progress("reading")):
     with shown() as callbacks:
         os.dup2(nowhere, 2)  # as it is while TensorFlow starts
         callbacks.log("starting TensorFlow")
@@ -133,7 +133,7 @@ def test_a_note_is_a_line_where_there_is_no_terminal(
     colours: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", colours)
-    for shown in (training_progress(), status("reading")):
+    for shown in (progress(), progress("reading")):
         with shown as callbacks:
             callbacks.note("odd")
         assert capsys.readouterr() == ("", "odd\n")
