@@ -22,10 +22,10 @@ def attention(
     context: Context,
     given: OneText,
     reading: options.InputOptions,
-    block: Annotated[int, Option("--block", min=0, help="Encoder block, from 0.")] = 0,
-    head: Annotated[int | None, Option("--head", min=0, help="Head of the block, from 0.", show_default="the mean over all heads")] = None,
+    block: Annotated[int, Option(min=0, help="Encoder block, from 0.")] = 0,
+    head: Annotated[int | None, Option(min=0, help="Head of the block, from 0.", show_default="the mean over all heads")] = None,
     html: options.HtmlOption = None,
-    png: Annotated[Path | None, Option("--png", help="Draw every head of the block, or --head, into this PNG, SVG or PDF.")] = None,
+    png: Annotated[Path | None, Option(help="Draw every head of the block, or --head, into this PNG, SVG or PDF.")] = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Show which words look at which, head by head.

@@ -21,21 +21,17 @@ mha batch reviews --output labels --shard 3/8"""
 
 
 def batch(
-    files: Annotated[
-        list[str],
-        Argument(metavar="INPUT", help="Files of texts, folders, patterns such as 'part-*.csv.gz', or URIs such as s3://bucket/folder."),
-    ],
+    files: Annotated[list[str], Argument(metavar="INPUT", help="Files, folders, patterns such as 'part-*.csv', or URIs (s3://…).")],
     output: Annotated[str, Option("--output", "-o", metavar="FOLDER", help="Folder for the parts, one per file; or a URI.")],
     checkpoint: options.CheckpointOption = None,
-    address: Annotated[str | None, Option("--address", help="Address of a Ray cluster.", show_default="this machine alone")] = None,
+    address: Annotated[str | None, Option(help="Address of a Ray cluster.", show_default="this machine alone")] = None,
     workers: Annotated[
-        int | None,
-        Option("--workers", min=1, max=10_000, metavar="N", help="Processes that compute.", show_default="one per core; with --shard one"),
+        int | None, Option(min=1, max=10_000, metavar="N", help="Processes that compute.", show_default="one per core; with --shard one")
     ] = None,
-    shard: Annotated[str | None, Option("--shard", metavar="I/N", help="Classify every N-th file only, from the I-th on.")] = None,
+    shard: Annotated[str | None, Option(metavar="I/N", help="Classify every N-th file only, from the I-th on.")] = None,
     *,
     reading: options.InputOptions,
-    output_format: Annotated[Literal["jsonl", "parquet"], Option("--output-format", help="Format of the parts.")] = "jsonl",
+    output_format: Annotated[Literal["jsonl", "parquet"], Option(help="Format of the parts.")] = "jsonl",
     as_json: options.JsonOption = False,
 ) -> None:
     """Classify many files, on one machine or many: one output file (part) each, one row per text.

@@ -25,7 +25,7 @@ def compare(
     checkpoints: Annotated[list[Path], Argument(help="Checkpoints or run directories; baseline first.", autocompletion=checkpoints_like)],
     given: DataOptions,
     split: options.SplitOption = None,
-    seed: Annotated[int, Option("--seed", min=0, help="Seed of the bootstrap intervals.")] = 0,
+    seed: Annotated[int, Option(min=0, help="Seed of the bootstrap intervals.")] = 0,
     plot: options.PlotOption = None,
     as_json: options.JsonOption = False,
 ) -> None:

@@ -37,16 +37,9 @@ BAR_WIDTH, SHOWN_CHARACTERS = 20, 100  # characters of the longest bar, and of a
 
 
 def data(
-    files: Annotated[
-        list[str], Argument(metavar="CONFIG|FILE", help="A recipe, a YAML file or a run directory; or texts, as for `mha init`.")
-    ],
-    label_issues: Annotated[
-        int | None,
-        Option("--label-issues", min=1, metavar="N", help="List the N training labels that a model of the other texts contradicts most."),
-    ] = None,
-    number: Annotated[
-        int | None, Option("--next", min=1, max=500, metavar="N", help="Choose the N texts whose labels would teach most; FILE has none.")
-    ] = None,
+    files: Annotated[list[str], Argument(metavar="CONFIG|FILE", help="Recipe, YAML file or run directory; or texts, as for `mha init`.")],
+    label_issues: Annotated[int | None, Option(min=1, metavar="N", help="List the N labels that a model contradicts most.")] = None,
+    number: Annotated[int | None, Option("--next", min=1, max=500, metavar="N", help="Choose N texts to label next, from FILE.")] = None,
     checkpoint: options.CheckpointOption = None,
     output: Annotated[
         Path | None, options.output_option("With --next: file to write, .csv or .jsonl.", "standard output, as CSV", "FILE")

@@ -23,7 +23,6 @@ class DataOptions:
     data: Annotated[
         list[str] | None,
         Option(
-            "--data",
             metavar="SOURCE",
             help="Labelled texts: a file (CSV, TSV, JSONL, fastText, Parquet), files such as 'part-*.csv' (again for further ones), a "
             "folder with one sub-folder per class, [bold]sample[/bold], or [bold]tfds:NAME[/bold]. By default, a command that scores takes "

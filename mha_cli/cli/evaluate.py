@@ -33,15 +33,9 @@ mha evaluate runs/sample --find-threshold precision=0.95 \\
 def evaluate(
     checkpoint: options.CheckpointArgument,
     given: DataOptions,
-    split: Annotated[
-        str | None, options.split_option("test; with --find-threshold and no --data validation, if no part of the model has learnt from it")
-    ] = None,
-    find_threshold: Annotated[
-        str | None, Option("--find-threshold", metavar="MEASURE=P", help="Find each class's threshold for a precision or recall of P.")
-    ] = None,
-    output: Annotated[
-        Path | None, options.output_option("Checkpoint to write, with these thresholds: a new one, or the one that is scored.")
-    ] = None,
+    split: Annotated[str | None, options.split_option("test; to find thresholds validation, if the model has not learnt from it")] = None,
+    find_threshold: Annotated[str | None, Option(metavar="MEASURE=P", help="Find thresholds for a precision or recall of P.")] = None,
+    output: Annotated[Path | None, options.output_option("Checkpoint to write with these thresholds, new or the scored one.")] = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Score a checkpoint on labelled texts, and find thresholds below which it withholds answers."""

@@ -22,7 +22,7 @@ def explain(
     context: Context,
     given: OneText,
     reading: options.InputOptions,
-    label: Annotated[str | None, Option("--label", metavar="CLASS", help="Class to explain, instead of the answer.")] = None,
+    label: Annotated[str | None, Option(metavar="CLASS", help="Class to explain, instead of the answer.")] = None,
     gradients: Annotated[bool, Option("--gradients", help="Add integrated gradients; this starts TensorFlow.")] = False,
     html: options.HtmlOption = None,
     as_json: options.JsonOption = False,

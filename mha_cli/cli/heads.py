@@ -24,9 +24,9 @@ def heads(
     given: DataOptions,
     split: Annotated[str | None, options.split_option("validation; of --data its test split")] = None,
     max_texts: options.MaxTextsOption = None,
-    prune: Annotated[int | None, Option("--prune", min=1, metavar="K", help="Remove the K least important heads.")] = None,
+    prune: Annotated[int | None, Option(min=1, metavar="K", help="Remove the K least important heads.")] = None,
     output: Annotated[Path | None, options.output_option("File of the pruned checkpoint.")] = None,
-    retrain: Annotated[int, Option("--retrain", min=0, metavar="EPOCHS", help="Train the pruned model further.")] = 0,
+    retrain: Annotated[int, Option(min=0, metavar="EPOCHS", help="Train the pruned model further.")] = 0,
     plot: options.PlotOption = None,
     as_json: options.JsonOption = False,
 ) -> None:

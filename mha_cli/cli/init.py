@@ -27,9 +27,7 @@ mha init "part-*.jsonl" --text-column text.body --json"""
 def init(
     files: Annotated[
         list[str],
-        Argument(
-            metavar="FILE", help="Labelled texts: CSV, TSV, JSONL, fastText or Parquet files, or folders with one sub-folder per class."
-        ),
+        Argument(metavar="FILE", help="Labelled texts: CSV, TSV, JSONL, fastText, Parquet, or folders with one sub-folder per class."),
     ],
     output: Annotated[Path | None, options.output_option("Config to write.", "the name of the data, .yaml", "FILE")] = None,
     *,

@@ -98,10 +98,7 @@ class OneText:
     text: Annotated[str | None, Argument(help="The text to look into; - or nothing reads standard input.")] = None
     checkpoint: options.CheckpointOption = None
     path: Annotated[Path | None, Option("--input", "-i", metavar="FILE", help="File to read, plain or gzipped, or -.")] = None
-    record: Annotated[
-        int | None,
-        Option("--record", min=1, metavar="N", help="Number of the text in the input, from 1.", show_default="plain lines: all as one"),
-    ] = None
+    record: Annotated[int | None, Option(min=1, metavar="N", help="Number of the text, from 1.", show_default="all plain lines")] = None
 
 
 def model_and_text(context: Context, given: OneText, reading: options.InputOptions) -> tuple[Checkpoint, str]:

@@ -34,7 +34,7 @@ def output_option(help_text: str, default: str = "", metavar: str | None = None)
 def split_option(default: str) -> Any:
     """--split of a command whose ``default`` is a split by its name, or what decides."""
     help_text = "Split of the data; [bold]validation[/bold] is the part held out in training."
-    return Option("--split", metavar="NAME", help=help_text, show_default=default)
+    return Option(metavar="NAME", help=help_text, show_default=default)
 
 
 def column_option(what: str, where: str, default: str) -> Any:
@@ -53,37 +53,26 @@ def _encoding(name: str) -> str:
 
 
 JsonOption = Annotated[bool, Option("--json", help="Print JSON, for programs.")]
-ConfigOption = Annotated[
-    str, Option("--config", metavar="RECIPE", help="A recipe, such as imdb, or a YAML file.", autocompletion=recipes_like)
-]
+ConfigOption = Annotated[str, Option(metavar="RECIPE", help="A recipe, such as imdb, or a YAML file.", autocompletion=recipes_like)]
 SetOption = Annotated[
     list[str] | None,
     Option("--set", "-s", metavar="KEY.PATH=VALUE", help="Change a setting; can be repeated.", autocompletion=settings_like),
 ]
-CheckpointArgument = Annotated[Path, Argument(help="A checkpoint, or the run directory that holds it.", autocompletion=checkpoints_like)]
+CHECKPOINT = "A checkpoint, or the run directory that holds it."
+CheckpointArgument = Annotated[Path, Argument(help=CHECKPOINT, autocompletion=checkpoints_like)]
 CheckpointOption = Annotated[
     Path | None,
     Option(
-        "--checkpoint",
-        "-c",
-        help="A checkpoint, or the run directory that holds it.",
-        show_default="$MHA_CHECKPOINT, else the last trained run, else the one that comes with mha",
-        autocompletion=checkpoints_like,
+        "--checkpoint", "-c", help=CHECKPOINT, show_default="$MHA_CHECKPOINT, the last run, or mha's own", autocompletion=checkpoints_like
     ),
 ]
-HtmlOption = Annotated[Path | None, Option("--html", help="Write a page for a browser, as one file.")]
+HtmlOption = Annotated[Path | None, Option(help="Write a page for a browser, as one file.")]
 SplitOption = Annotated[str | None, split_option("test")]
-MaxTextsOption = Annotated[int | None, Option("--max-texts", min=1, help="Use a random part of this size.", show_default="all")]
-PlotOption = Annotated[Path | None, Option("--plot", help="Draw the result into this PNG, SVG or PDF file.")]
+MaxTextsOption = Annotated[int | None, Option(min=1, help="Use a random part of this size.", show_default="all")]
+PlotOption = Annotated[Path | None, Option(help="Draw the result into this PNG, SVG or PDF file.")]
 EncodingOption = Annotated[
     str | None,
-    Option(
-        "--encoding",
-        metavar="NAME",
-        help="Encoding of text files without a byte-order mark, such as windows-1252.",
-        show_default="UTF-8",
-        parser=_encoding,
-    ),
+    Option(metavar="NAME", help="Encoding without a byte-order mark, such as windows-1252.", show_default="UTF-8", parser=_encoding),
 ]
 NoQuotingOption = Annotated[bool, Option("--no-quoting", help="Read quotes in tables as characters like any other: every line is a row.")]
 

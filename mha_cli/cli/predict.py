@@ -37,13 +37,11 @@ def predict(
     context: Context,
     texts: Annotated[list[str] | None, Argument(help="Texts to classify; - or nothing reads standard input.")] = None,
     checkpoint: options.CheckpointOption = None,
-    inputs: Annotated[
-        list[Path] | None, Option("--input", "-i", metavar="FILE", help="File to read, plain or gzipped, or -; can be repeated.")
-    ] = None,
+    inputs: Annotated[list[Path] | None, Option("--input", "-i", metavar="FILE", help="File to read, or -; can be repeated.")] = None,
     *,
     reading: options.InputOptions,
     fields: Annotated[
-        list[str] | None, Option("--field", metavar="NAME", help="Column or key to pass through, or [bold]*[/bold]; can be repeated.")
+        list[str] | None, Option("--field", metavar="NAME", help="Column to pass through, or [bold]*[/bold]; again for more.")
     ] = None,
     as_json: options.JsonOption = False,
     output: Annotated[
@@ -51,21 +49,19 @@ def predict(
     ] = None,
     top_k: Annotated[str | None, Option("--top-k", "-k", metavar="K", help="Give the K most probable classes or [bold]all[/bold].")] = None,
     threshold: Annotated[
-        float | None,
-        Option("--threshold", min=0, max=1, metavar="P", help="Least probability of a label.", show_default="the checkpoint's, if any"),
+        float | None, Option(min=0, max=1, metavar="P", help="Least probability of a label.", show_default="the checkpoint's")
     ] = None,
-    only: Annotated[list[str] | None, Option("--only", metavar="CLASS", help="Print the records of this class; can be repeated.")] = None,
+    only: Annotated[list[str] | None, Option(metavar="CLASS", help="Print the records of this class; can be repeated.")] = None,
     quiet: Annotated[bool, Option("--quiet", "-q", help="With --only: print nothing, end at the first match.")] = False,
     workers: Annotated[
-        int | None,
-        Option("--workers", min=1, max=256, metavar="N", help="Processes for a long input.", show_default="one per core, at most 4"),
+        int | None, Option(min=1, max=256, metavar="N", help="Processes for a long input.", show_default="one per core, at most 4")
     ] = None,
     engine: Annotated[
         Literal["auto", "numpy", "openvino"],
-        Option("--engine", help="Engine of the encoder; [bold]auto[/bold]: NumPy, or for a long input OpenVINO, if installed."),
+        Option(help="Engine of the encoder; [bold]auto[/bold]: for long inputs OpenVINO, if installed."),
     ] = "auto",
     precision: Annotated[
-        Literal["float32", "bfloat16"], Option("--precision", help="Type of the products; bfloat16 needs OpenVINO: faster, less exact.")
+        Literal["float32", "bfloat16"], Option(help="Type of products; bfloat16 needs OpenVINO: faster, less exact.")
     ] = "float32",
 ) -> None:
     """Classify texts: one output line per text, in order, as it arrives.

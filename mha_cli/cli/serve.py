@@ -20,10 +20,10 @@ curl http://127.0.0.1:8000/predict --json '{"text": "A superb film."}'"""
 
 def serve(
     checkpoint: CheckpointOption = None,
-    host: Annotated[str, Option("--host", help="Address to listen on; 0.0.0.0 accepts other machines as well.")] = "127.0.0.1",
+    host: Annotated[str, Option(help="Address to listen on; 0.0.0.0 accepts other machines as well.")] = "127.0.0.1",
     port: Annotated[int, Option("--port", "-p", min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
     waiting: Annotated[int, Option("--max-waiting", min=1, max=10_000, metavar="N", help="Maximum of waiting requests, else 429.")] = 128,
-    timeout: Annotated[float, Option("--timeout", min=0.1, max=3600, metavar="SECONDS", help="Time for an answer, else 503.")] = 30.0,
+    timeout: Annotated[float, Option(min=0.1, max=3600, metavar="SECONDS", help="Time for an answer, else 503.")] = 30.0,
 ) -> None:
     """Serve a model over HTTP: JSON for programs, and a page that answers while you type.
 

@@ -24,8 +24,7 @@ mha shuffle-test runs/book runs/book-no-positions --plot order.png"""
 def shuffle_test(
     checkpoints: Annotated[list[Path] | None, Argument(help="Checkpoints or run directories.", autocompletion=checkpoints_like)] = None,
     config: Annotated[
-        str | None,
-        Option("--config", metavar="RECIPE", help="Train and test this recipe with and without positions.", autocompletion=recipes_like),
+        str | None, Option(metavar="RECIPE", help="Train and test this recipe with and without positions.", autocompletion=recipes_like)
     ] = None,
     overrides: options.SetOption = None,
     output: Annotated[Path | None, options.output_option("Folder of the two runs of --config.", "runs/NAME-shuffle-test")] = None,
@@ -34,7 +33,7 @@ def shuffle_test(
     given: DataOptions,
     split: Annotated[str | None, options.split_option("test; of the built-in sample its twins")] = None,
     max_texts: options.MaxTextsOption = None,
-    seed: Annotated[int, Option("--seed", min=0, help="Seed of the shuffles; the seed of the training is in the config.")] = 0,
+    seed: Annotated[int, Option(min=0, help="Seed of the shuffles; the seed of the training is in the config.")] = 0,
     plot: options.PlotOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
