@@ -61,7 +61,6 @@ NOT_RUN = {
     "python docs/": "tests/test_docs.py calls both scripts",
     "pbpaste": "is there on macOS alone",
     "def train_step": "an excerpt of training/distribution.py, without its surroundings",
-    "python -m tests.checkpoint.fuzz": "tests/checkpoint/test_checkpoint.py runs fewer rounds",
     "python benchmarks/": "takes minutes or hours; some need the real data set",
     "TFDS_DATA_DIR=…": "has a placeholder, and takes hours",
     "python -c": "downloads a data set",

@@ -1,6 +1,7 @@
-"""Damaged and hostile checkpoints, made by kind from a good one, each with the one outcome that is right; see fuzz.py.
+"""Damaged and hostile checkpoints, made by kind from a good one, each with the one outcome that is right.
 
 What a mutant has to come to is worked out here, from how it was made and from the format's own description, never by asking the reader.
+Most are sealed: their checksums fit again, as an attacker would make them, so that the checks behind are reached.
 """
 
 import io
@@ -11,7 +12,6 @@ import re
 import struct
 import warnings
 import zipfile
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -27,16 +27,15 @@ from mha_cli.text.vocabulary import Vocabulary
 from tests.checkpoints import described, digests, members_of, small_checkpoint, with_text
 
 Members = dict[str, bytes]
-NAME = "mutant.keras"
 
 
 class Mutant(NamedTuple):
     """A file, and the right outcome of reading it."""
 
-    kind: str  # name of the function below that makes it
     what: str  # change to the original
-    data: bytes | Callable[[Path], Path]  # bytes of the file, or a function that puts something else at its path and returns the path
+    data: bytes | Callable[[Path], object]  # bytes of the file, or a function that puts something else at its path
     right: str | Checkpoint  # pattern of the whole message behind the file's name and before the way out, or what has to be read
+    name: str = "mutant.keras"  # of the file
 
 
 def damaged(reason: str = ".+") -> str:
@@ -65,15 +64,28 @@ def originals(folder: Path) -> list[Original]:
     return found
 
 
+Made = Iterator[tuple[str, bytes, str | Checkpoint]]
+
+
 def mutants(folder: Path, rng: random.Random) -> list[Mutant]:
     """Every mutant once; where and by how much it differs from its original is drawn."""
     whole, small = originals(folder)
-    for_whole, for_small = (container, checksums, paths, description, config, vocabulary, arrays), (container, checksums, quantization)
+    for_whole, for_small = (container, checksums, description, config, vocabulary, arrays), (container, checksums, quantization)
     makers = [(make, whole) for make in for_whole] + [(make, small) for make in for_small]
-    return [Mutant(make.__name__, *made) for make, original in makers for made in make(original, rng)]
+    return NO_FILES + [Mutant(f"{make.__name__}, {what}", *made) for make, original in makers for what, *made in make(original, rng)]
 
 
-Made = Iterator[tuple[str, bytes | Callable[[Path], Path], str | Checkpoint]]
+NO_FILES = [
+    Mutant("data", b"text,label", "is data, not a checkpoint", "a.csv"),
+    Mutant("a config", b"seed: 1", "is a config, not a checkpoint", "a.yaml"),
+    Mutant("nothing there", lambda path: None, "no such file"),
+    Mutant("a null byte", lambda path: None, "cannot be read: embedded null byte", "a\0b"),
+    Mutant("a pipe", os.mkfifo, "is not a regular file"),
+    Mutant("a folder", Path.mkdir, "is a folder without checkpoint.keras"),
+    Mutant("an empty file", b"", "is empty"),
+    Mutant("a huge file", lambda path: (path.touch(), os.truncate(path, 8_000_000_001)), "is larger than 8,000,000,000 bytes"),
+]
+"""Paths at which there is no file to read."""
 
 
 # The container
@@ -128,13 +140,11 @@ def container(original: Original, rng: random.Random) -> Made:
     yield "another archive behind", whole + other, more
     yield "another archive in front", other + whole, more
     yield "another archive in the comment", patched(whole, len(whole) - 2, "H", len(other)) + other, more
-    yield "a comment", patched(whole, len(whole) - 2, "H", 8) + b"a remark", more
     between = whole[:directory] + other + whole[directory:]
     yield "another archive between", patched(between, len(between) - 6, "I", directory + len(other)), more
     yield "bytes shared", patched(whole, entries["vocabulary.txt"][1] + 42, "I", entries["mha.json"][0]), more
     evil = packed((f"{n}@evil", d) for n, d in items).replace(b"@evil", b"\0evil")
     yield "a name that goes on behind a null byte", evil, f"{strange}no .+"
-    yield "a member under another name", packed((f"{n}x" if n == victim else n, d) for n, d in items), f"{strange}no .+"
     yield "a member missing", packed((n, d) for n, d in items if n != victim), f"{strange}no .+"
     yield "a member twice", packed([*items, (victim, rng.choice((members[victim], b"", b"{}")))]), unfit
     yield "a member too many", packed([*items, (rng.choice(("../../escape", "/etc/passwd", "a" * 1000, "é", "a/")), b"")]), unfit
@@ -151,22 +161,6 @@ def container(original: Original, rng: random.Random) -> Made:
     yield "saved by Keras", keras, "not a checkpoint of mha: has no vocabulary.txt"
     yield "many members", packed((f"{number}", b"") for number in range(3000)), damaged("its directory is too large")
     yield "no archive", rng.randbytes(3000), damaged("File is not a zip file")
-
-
-def paths(original: Original, rng: random.Random) -> Made:
-    """Paths at which there is no file to read."""
-
-    def put(make: Callable[[Path], object]) -> Callable[[Path], Path]:
-        return lambda path: (make(path), path)[1]
-
-    for extension, kind in ((".csv", "data"), (".yaml", "a config")):
-        yield kind, lambda path, name=f"a{extension}": (Path(name).write_text("text,label"), Path(name))[1], f"is {kind}, not a checkpoint"
-    yield "nothing there", put(lambda path: None), "no such file"
-    yield "a null byte", lambda path: Path("a\0b"), "cannot be read: embedded null byte"
-    yield "a pipe", put(os.mkfifo), "is not a regular file"
-    yield "a folder", put(Path.mkdir), "is a folder without checkpoint.keras"
-    yield "an empty file", b"", "is empty"
-    yield "a huge file", put(lambda path: (path.touch(), os.truncate(path, 8_000_000_001))), "is larger than 8,000,000,000 bytes"
 
 
 # Checksums and the description
@@ -198,16 +192,13 @@ def description(original: Original, rng: random.Random) -> Made:
         yield f"format {format_version}", sealed(members, format=format_version), r"has format .+; this version of mha reads format 3"
     for text in (b"", b"\xff\xfe", members["mha.json"][:-1], b"[" * 100_000, b'{"a":' * 5000):
         yield f"{text[:9]!r}", packed(members | {"mha.json": text}), damaged()
-    depth = rng.choice((100, 900, 990, 50_000))
-    deep = json.dumps({"format": 3, "sha256": {}, "config": 0}).encode().replace(b"0", b"[" * depth + b"]" * depth)
-    yield "a deep config", packed(members | {"mha.json": deep}), rf"mha\.json.+|{damaged()}"
     yield "no object", packed(members | {"mha.json": b"[3]"}), r"mha\.json is not an object"
     for value in (None, "no", {"a": 1, "b": 2}, ["one"], ["one", "one"], ["one", 2], [[], "a"]):
         yield f"class names {value}", sealed(members, class_names=value), "its class names are not two or more distinct words"
     for value in (["\x1b[31m", "\n"], ["", "🙂"]):
         yield f"class names {value}", sealed(members, class_names=value), replace(same, class_names=tuple(value))
     yield "class names with half a character", sealed(members, class_names=["a", "\ud800"]), damaged("'utf-8' codec .+")
-    yield "three classes", sealed(members, class_names=["a", "b", "c"]), damaged("layers/.+ has the shape .+, not .+")
+    yield "three classes", sealed(members, class_names=["a", "b", "c"]), damaged("layers/.+ has the shape .+")
     for value in (None, [], {"a": None}, {"a": "1"}, {"a": True}, {"a": np.nan}, {"a": -np.inf}):
         yield f"metrics {value}", sealed(members, metrics=value), "its metrics are not finite numbers"
     yield "a huge metric", sealed(members, metrics={"a": 10**400}), damaged()
@@ -299,124 +290,19 @@ def vocabulary(original: Original, rng: random.Random) -> Made:
 # Arrays in HDF5
 
 
-def hdf5_addresses(data: bytes) -> dict[str, list[int]]:
-    """Addresses of all things in a good HDF5 file that have fields."""
-    found: dict[str, list[int]] = defaultdict(list, file=[0])
-
-    def unpacked(form: str, address: int) -> tuple[int, ...]:
-        return struct.unpack_from(f"<{form}", data, address)
-
-    def header(address: int) -> None:
-        found["header"].append(address)
-        message = address + 16
-        for _ in range(unpacked("H", address + 2)[0]):
-            kind, size = unpacked("HH", message)
-            found[f"message {kind}"].append(message)
-            if kind == 0x11:
-                tree, heap = unpacked("QQ", message + 8)
-                found["heap"].append(heap)
-                found["tree"].append(tree)
-                for index in range(unpacked("H", tree + 6)[0]):
-                    table(*unpacked("Q", tree + 32 + 16 * index))
-            message += 8 + size
-
-    def table(address: int) -> None:
-        found["table"].append(address)
-        for entry in range(address + 8, address + 8 + 40 * unpacked("H", address + 6)[0], 40):
-            found["entry"].append(entry)
-            header(*unpacked("Q", entry + 8))
-
-    header(*unpacked("Q", 64))
-    return found
-
-
-FAR = (2**32, 2**63, 2**64 - 1)
-ANY = None
-OUTSIDE, OTHER_FORM = "an address lies outside the file", "another form of HDF5 than mha writes"
-OTHER_HEADER, MORE = ".+ has another kind of header than mha writes", ".+ has more than a plain array or group has"
-FIELDS: dict[str, list[tuple[str, int, str, tuple[int, ...] | None]]] = {
-    "not an HDF5 file": [("file", 0, "Q", ANY)],
-    OTHER_FORM: [("file", 8, "B", ANY), ("file", 13, "B", ANY), ("file", 14, "B", ANY), ("file", 24, "Q", ANY)],  # version, sizes, base
-    OUTSIDE: [
-        *[("file", 64, "Q", FAR), ("message 17", 8, "Q", FAR), ("message 17", 16, "Q", FAR)],  # root, tree and names of a group
-        *[("tree", 32, "Q", FAR), ("entry", 8, "Q", FAR)],  # node, header
-    ],
-    OTHER_HEADER: [("header", 0, "B", ANY), ("header", 8, "I", (513, 2**31, 2**32 - 1))],  # version, size
-    ".+ is linked more than once": [("header", 4, "I", ANY)],
-    ".+ is not (a plain group|an array)": [("header", 2, "H", (0,))],  # number of messages
-    f"{MORE}|{OUTSIDE}": [("header", 2, "H", (6, 7, 65535))],
-    ".+ is not a plain group": [("message 17", 0, "H", (0, 1, 3, 5, 8))],  # kinds of messages
-    ".+ is not an array": [("message 0", 0, "H", (17,)), ("message 8", 0, "H", (0,))],
-    MORE: [
-        ("header", 8, "I", (0, 16, 23)),  # size
-        ("message 0", 0, "H", (1, 2, 3, 4, 5, 6, 7, 8, 0x0B, 0x0C, 0x0D, 0x10, 0x12, 65535)),  # kind
-        ("message 1", 4, "B", (2, 255)),  # flags
-    ],
-    ".+ has no plain shape": [("message 1", 8, "B", ANY), ("message 1", 10, "B", (2, 3, 255))],  # version, flags
-    f".+ (has the shape .+, not .+|can grow)|{OUTSIDE}": [("message 1", 9, "B", ANY), ("message 1", 16, "Q", ANY)],  # rank, shape
-    ".+ does not hold little-endian float32 numbers": [("message 3", 8, "Q", ANY), ("message 3", 20, "Q", ANY)],
-    ".+ is not stored as one plain block": [("message 8", 8, "B", ANY), ("message 8", 9, "B", ANY)],  # version, class
-    ".+ does not lie in the file": [("message 8", 10, "Q", FAR), ("message 8", 18, "B", ANY)],  # address, size
-    "a group's names are damaged": [("heap", 0, "I", ANY), ("heap", 4, "B", ANY)],
-    "a group's tree is damaged": [("tree", 0, "I", ANY), ("tree", 4, "B", ANY), ("tree", 5, "B", (1, 4, 255)), ("tree", 6, "H", (0,))],
-    "a group's table is damaged": [("table", 0, "I", ANY), ("table", 4, "B", ANY), ("table", 6, "H", (0,))],
-    "a name lies outside its group": [("heap", 8, "Q", (0, 1, 8)), ("entry", 0, "Q", (2**16, *FAR))],
-    "holds .*, which does not belong there": [("heap", 24, "Q", FAR), ("entry", 0, "Q", (0,))],
-    ".+ is a link": [("entry", 16, "I", (2, 3, 2**32 - 1))],
-}
-"""By the refusal, fields of HDF5's parts: the part, the offset, the form, and values to refuse (any other if there are none)."""
-
-
 def arrays(original: Original, rng: random.Random) -> Made:
-    """Other bytes of HDF5, under checksums that fit."""
+    """Other bytes of HDF5, under checksums that fit; test_hdf5.py changes each of them."""
     members, same = original.members, original.checkpoint
-    data, found = members["model.weights.h5"], hdf5_addresses(members["model.weights.h5"])
+    data = members["model.weights.h5"]
 
     def given(data: bytes) -> bytes:
         return sealed(members | {"model.weights.h5": data})
 
-    def longer(more: bytes) -> bytes:
-        """The file with more bytes, which its first block counts."""
-        return patched(data, 40, "Q", len(data) + len(more)) + more
-
-    def number(form: str, address: int) -> int:
-        return int(struct.unpack_from(f"<{form}", data, address)[0])
-
-    for message, (thing, offset, form, values) in ((message, field) for message, fields in FIELDS.items() for field in fields):
-        address = rng.choice(found[thing]) + offset
-        other = rng.choice(values) if values else number(form, address) ^ rng.randrange(1, 256 ** struct.calcsize(form))
-        yield f"{thing} {offset}: {other}", given(patched(data, address, form, other)), damaged(message)
-
-    def tree(level: int, *children: int) -> bytes:
-        """A node of a B-tree that is appended to the file."""
-        return struct.pack("<4sBBH16x", b"TREE", 0, level, len(children)) + b"".join(struct.pack("<8xQ", child) for child in children)
-
-    yield "cut off", given(data[: rng.randrange(1, len(data))]), damaged(".+")
+    yield "cut off", given(data[: rng.randrange(1, len(data))]), damaged()
     most = sum(4 * weight.size + 10_000 for weight in same.weights.values())
-    yield "bytes after the end", given(data + bytes(rng.randrange(1, 200))), damaged("has another length than its first block says")
-    yield "as large as can be", given(longer(bytes(most - len(data)))), same
-    yield "large", given(data + bytes(most + 1 - len(data))), rf"model\.weights\.h5 has .+ bytes; at most {most:,} belong there"
-    table, entry = rng.choice([address for address in found["table"] if number("H", address + 6) > 1]), rng.choice(found["entry"])
-    yield "an entry less", given(patched(data, table + 6, "H", number("H", table + 6) - 1)), damaged(".+ is missing")
-    yield "a group in itself", given(patched(data, entry + 8, "Q", number("Q", 64))), damaged(".+ is not an array|holds .+, which .+")
-    group = rng.choice(found["message 17"])
-    node, end = number("Q", group + 8), len(data)
-    nodes = [number("Q", node + 32 + 16 * index) for index in range(number("H", node + 6))]
-    trees = {
-        "of two levels": (tree(1, node), ""),
-        "with a node twice": (tree(1, node, node), "holds .+, which does not belong there"),
-        "with an empty table": (tree(0, *nodes, end + 24 + 16 * (len(nodes) + 1)) + b"SNOD\1\0\0\0", "a group's table is damaged"),
-        "with an empty node": (tree(1, node, end + 24 + 16 * 2) + tree(0), "a group's tree is damaged"),
-        "in itself": (tree(3, end), "a group's tree is damaged"),
-    }
-    for what, (appended, message) in trees.items():
-        yield f"a tree {what}", given(patched(longer(appended), group + 8, "Q", end)), damaged(message) if message else same
-    edge = patched(data, group + 8, "Q", len(data) - rng.randrange(1, 8))
-    yield "a tree at the end", given(edge), damaged("an address lies outside the file")
-    one, other = sorted(rng.sample(found["message 8"], 2), key=lambda address: number("Q", address + 18))
-    yield "two arrays in one place", given(patched(data, one + 10, "Q", number("Q", other + 10))), damaged("two arrays overlap")
-    past = len(data) - number("Q", one + 18) + 1
-    yield "an array at the end", given(patched(data, one + 10, "Q", past)), damaged(".+ does not lie in the file")
+    largest = patched(data, 40, "Q", most) + bytes(most - len(data))  # its first block counts the bytes
+    yield "as large as can be", given(largest), same
+    yield "large", given(largest + b"\0"), rf"model\.weights\.h5 has .+ bytes; at most {most:,} belong there"
     for path, weight in rng.sample(list(same.weights.items()), 3):
         index = rng.randrange(weight.size)
         address = data.index(weight.tobytes()) + 4 * index
