@@ -16,7 +16,7 @@ from mha_cli.analysis.thresholds import Measure, ThresholdScore, find_thresholds
 from mha_cli.arrays import Bools, Float64s, Floats, Int64s
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.corpus.class_weights import never_answered
-from mha_cli.corpus.corpus import EncodedTexts
+from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.preparation.scored_texts import LabelledTexts
 from mha_cli.runtime.metrics import answers_among, calibration_error, class_counts, f1_scores, mean_loss_and_accuracy, shares
 from mha_cli.runtime.probabilities import Scorer
