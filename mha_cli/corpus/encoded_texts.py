@@ -54,7 +54,7 @@ class EncodedTexts:
         return self if self.pieces is None else self.pieces
 
     @property
-    def longest_readings(self) -> Int64s:
+    def input_lengths(self) -> Int64s:
         """Tokens or pieces of each text, whichever are more, (N,)."""
         return self.lengths if self.pieces is None else np.maximum(self.lengths, self.pieces.lengths)
 
@@ -78,7 +78,7 @@ class EncodedTexts:
         of_rows = [numbers[self.offsets[row] : self.offsets[row + 1]] for row in rows]
         return padded(of_rows, length, np.int32 if values is None else np.float32)
 
-    def readings(self, rows: Rows) -> list[Int32s]:
+    def inputs(self, rows: Rows) -> list[Int32s]:
         """The inputs of a classifier for some texts: padded pieces, if it has any, and padded tokens."""
         return [texts.padded(rows) for texts in (self.pieces, self) if texts is not None]
 

@@ -55,7 +55,7 @@ def check_texts(checkpoint: Checkpoint) -> list[EncodedText]:
         texts += [" ".join(rng.choices(words, k=length)), " ".join(rng.choices((*words[:50], "zzyzxq"), k=length))]
     pipeline = checkpoint.text_pipeline
     encoded = [pipeline.encode(text) for text in texts]
-    checkpoint.memory_estimate.at_once().refuse_too_long(max(text.longest_reading for text in encoded))
+    checkpoint.memory_estimate.at_once().refuse_too_long(max(text.input_length for text in encoded))
     return encoded
 
 
@@ -73,7 +73,7 @@ def batches_of(encoded: list[EncodedText], checkpoint: Checkpoint) -> Iterator[t
 
     for row in range(len(encoded)):
         yield [row], inputs_of([row])
-    lengths = np.array([text.longest_reading for text in encoded])
+    lengths = np.array([text.input_length for text in encoded])
     for rows in scoring_batches(lengths, checkpoint.memory_estimate.at_once(), BATCH_TOKENS):
         yield rows.tolist(), inputs_of(rows.tolist(), SPARE_POSITIONS)
 
@@ -112,7 +112,7 @@ def accuracies(run: Callable[[Inputs], Any], checkpoint: Checkpoint, labelled: L
     texts, num_scored = labelled.texts, 0
     is_multi_label, thresholds = checkpoint.config.is_multi_label, checkpoint.label_thresholds
     forwards, predicted = (forward_of(checkpoint), run), np.stack([np.zeros_like(texts.labels)] * 2)
-    for rows in scoring_batches(texts.longest_readings, checkpoint.memory_estimate):
+    for rows in scoring_batches(texts.input_lengths, checkpoint.memory_estimate):
         inputs = {name: (texts.for_encoder if name == "pieces" else texts).padded(rows) for name in input_names(checkpoint.config)}
         predicted[:, rows] = [answers_among(np.asarray(forward(inputs)), is_multi_label, thresholds) for forward in forwards]
         num_scored += len(rows)

@@ -54,11 +54,11 @@ def compile_forward(model: Callable[..., Any], *token_shapes: tuple[int | None, 
     """A model without dropout as one TensorFlow function of texts of any length; compile it once, because tracing takes long.
 
     Args:
-        model: function of one array of tokens per shape (see ``EncodedTexts.readings``), and of ``training``.
+        model: function of one array of tokens per shape (see ``EncodedTexts.inputs``), and of ``training``.
         token_shapes: shape of one text in each array.
     """
     signature = [tf.TensorSpec([None, *shape], tf.int32) for shape in token_shapes]
-    return tf.function(lambda *readings: model(*readings, training=False), autograph=False, input_signature=signature)
+    return tf.function(lambda *inputs: model(*inputs, training=False), autograph=False, input_signature=signature)
 
 
 def predict_probabilities(
@@ -72,6 +72,6 @@ def predict_probabilities(
 def predict_outputs(forward: Callable[[Any], Any], memory_estimate: MemoryEstimate, texts: EncodedTexts, width: int) -> Floats:
     """The outputs of ``forward`` for every text, (N, width), in order."""
     outputs = np.zeros((len(texts), width), dtype=np.float32)
-    for rows in scoring_batches(texts.longest_readings, memory_estimate):
-        outputs[rows] = forward(*texts.readings(rows)).numpy()
+    for rows in scoring_batches(texts.input_lengths, memory_estimate):
+        outputs[rows] = forward(*texts.inputs(rows)).numpy()
     return outputs

@@ -60,7 +60,7 @@ def labelled_texts(
         if _names_learnt_files(checkpoint, data, split):
             known = "the model was trained on a file of that name"
             caveat = f"{source.name}, split {split}: {known}; if these are the same texts, the figures are optimistic"
-    checkpoint.memory_estimate.refuse_too_long(int(encoded.longest_readings.max(initial=0)))
+    checkpoint.memory_estimate.refuse_too_long(int(encoded.input_lengths.max(initial=0)))
     if caveat:
         callbacks.note(caveat)
     if warning := encoded.warning(checkpoint.vocabulary):
@@ -111,7 +111,7 @@ def same_texts(
         if key not in read:
             names = (*model.class_names, *(name for name in every if name not in model.class_names))
             read[key] = labelled_texts(replace(model, class_names=names), data, split, callbacks, unseen=True)
-        model.memory_estimate.refuse_too_long(int(read[key].texts.longest_readings.max(initial=0)))
+        model.memory_estimate.refuse_too_long(int(read[key].texts.input_lengths.max(initial=0)))
         for_each.append(read[key])
     return for_each
 

@@ -120,13 +120,6 @@ def table_records(preferred: str, lines: Iterable[bytes | MhaError], reading: Re
         raise no_texts_below(reading.name)
 
 
-def title_above(location: str, title: str, header: str) -> MhaError:
-    """The fault of a table whose first row is a title."""
-    return MhaError(
-        f'{location}: "{printable(title)}" is a title above the header {printable(header)}', "remove the lines above the header"
-    )
-
-
 def other_width(row: Row, num_columns: int, separator: str, name: str, header: bool) -> MhaError:
     """The fault of a row that has more or fewer columns than the first one."""
     first = "header" if header else "first row"

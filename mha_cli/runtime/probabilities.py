@@ -55,7 +55,7 @@ class Scorer:
             pieces = texts.pieces
             return (texts.padded(rows, length=length), None) if pieces is None else (texts.padded(rows), pieces.padded(rows, length=length))
 
-        return self._score(texts.longest_readings, padded_rows, on_texts)
+        return self._score(texts.input_lengths, padded_rows, on_texts)
 
     def score_each(self, texts: Sequence[EncodedText]) -> Floats:
         """Probabilities of all classes, (N, C), for texts from a ``TextPipeline``."""
@@ -65,7 +65,7 @@ class Scorer:
             tokens = [texts[row].tokens for row in rows]
             return (padded(tokens), padded(pieces, length)) if pieces else (padded(tokens, length), None)
 
-        return self._score(np.array([text.longest_reading for text in texts], dtype=np.int64), padded_rows)
+        return self._score(np.array([text.input_length for text in texts], dtype=np.int64), padded_rows)
 
     def _score(
         self, lengths: Int64s, padded_rows: Callable[[Rows, int], Padded], on_texts: Callable[[int], None] = lambda _: None

@@ -208,7 +208,7 @@ class _Queued:
         except Exception as error:
             self.fail(error)
         else:
-            lengths = np.array([text.longest_reading for text in self.texts], np.int64)
+            lengths = np.array([text.input_length for text in self.texts], np.int64)
             self.left, self.by_length = len(lengths), lengths.argsort(kind="stable")
             self.costs = np.append(0, multiplications(classifier.checkpoint.config.model, lengths[self.by_length]).cumsum())
             self.probabilities = np.zeros((len(lengths), len(classifier.classes)), np.float32)

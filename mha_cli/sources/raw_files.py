@@ -5,13 +5,15 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from pathlib import Path
 
-from mha_cli.errors import MhaError, printable, reason_of, shown_path
+from mha_cli.errors import MhaError, printable, shown_path
 from mha_cli.records.encodings import refuse_binary, utf_8
 from mha_cli.records.lines import CHUNK_BYTES, unpacked
 from mha_cli.records.reader import USUAL, Dialect, Reading, StreamWarnings
 from mha_cli.records.readers import EXTENSIONS, Format, extension_of
 from mha_cli.records.record import LABEL_PREFIX, Columns
+from mha_cli.system.input_files import open_regular
 
 _KINDS = "give a .csv, .tsv, .txt, .jsonl, .ndjson, .json, .ft or .parquet file, or with .gz, or a folder with one sub-folder per class"
 _PATTERN = re.compile(r"[*?]|\[.+\]")
@@ -51,12 +53,9 @@ def is_folder(path: str) -> bool:
 
 def file_pieces(path: str) -> Iterator[bytes]:
     """The bytes of a file in pieces."""
-    try:
-        with open(os.path.expanduser(path), "rb", buffering=0) as file:
-            while piece := file.read(CHUNK_BYTES):
-                yield piece
-    except OSError as error:
-        raise MhaError(f"{shown_path(path)}: {reason_of(error)}", "give the path of data that can be read") from None
+    with open_regular(Path(os.path.expanduser(path)), "give the path of data that can be read") as file:
+        while piece := file.read(CHUNK_BYTES):
+            yield piece
 
 
 def unpacked_file(path: str) -> Iterator[bytes]:

@@ -36,7 +36,7 @@ class EncodedText(NamedTuple):
         return self.tokens if self.pieces is None else self.pieces
 
     @property
-    def longest_reading(self) -> int:
+    def input_length(self) -> int:
         """Tokens that are kept, or pieces, whichever are more."""
         return len(self.tokens) if self.pieces is None else max(len(self.tokens), len(self.pieces))
 

@@ -1,6 +1,5 @@
 """Files of texts are read once; only the first rows of a table are read again, to find its columns."""
 
-import io
 import os
 from collections import Counter
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from mha_cli.preparation import made_texts
 from mha_cli.preparation.prepare import prepare
 from mha_cli.preparation.scored_texts import labelled_texts
 from mha_cli.sources import files, layout, raw_files
+from mha_cli.system import input_files
 from tests.checkpoints import small_checkpoint
 from tests.tables import write_table
 
@@ -36,11 +36,12 @@ def num_read(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """The bytes that are read of each file of texts, and how often a layout is found."""
     counts = Counter[str]()
 
-    class CountedFile(io.FileIO):
-        def read(self, size: int | None = -1, /) -> bytes:
-            piece = super().read(size)
-            counts[str(self.name)] += len(piece)
-            return piece
+    class CountedFile(input_files.InputFile):
+        def readinto(self, buffer: Any, /) -> int | None:
+            size = super().readinto(buffer)
+            if str(self.name).endswith(".csv"):
+                counts[str(self.name)] += size or 0
+            return size
 
     def find_layout(*args: Any) -> layout.Layout:
         counts["layouts"] += 1
@@ -48,7 +49,7 @@ def num_read(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     monkeypatch.setattr(layout, "SAMPLE_ROWS", NUM_TEXTS // 20)
     monkeypatch.setattr(raw_files, "CHUNK_BYTES", 1 << 12)
-    monkeypatch.setattr(raw_files, "open", lambda path, *_, **__: CountedFile(path), raising=False)
+    monkeypatch.setattr(input_files, "InputFile", CountedFile)
     monkeypatch.setattr(made_texts, "MADE_PER_TEXT", 1)
     monkeypatch.setattr(files, "find_layout", find_layout)
     return counts

@@ -155,8 +155,8 @@ def test_not_readable(monkeypatch: pytest.MonkeyPatch) -> None:
         raise PermissionError(13, "Permission denied")
 
     write("train/pos/1.txt", "fine")
-    monkeypatch.setattr("builtins.open", denied)
-    assert error_of(read, "train") == "train/pos/1.txt: Permission denied; give the path of data that can be read"
+    monkeypatch.setattr("os.open", denied)
+    assert error_of(read, "train") == "train/pos/1.txt: cannot be read: Permission denied; give the path of data that can be read"
     monkeypatch.setattr("os.scandir", denied)
     assert error_of(read, "train") == "train: Permission denied; give the path of data that can be read"
 

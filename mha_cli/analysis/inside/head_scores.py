@@ -69,7 +69,7 @@ def score_heads(
     masks = [tf.Variable(tf.ones(num_heads)) for num_heads in checkpoint.config.model.heads]
     texts = texts if len(model.inputs) > 1 else texts.for_encoder
     shapes = [tensor.shape[1:] for tensor in model.inputs]
-    forward = compile_forward(lambda *readings, training: masked_forward(model, readings, masks), *shapes)
+    forward = compile_forward(lambda *inputs, training: masked_forward(model, inputs, masks), *shapes)
 
     def accuracy() -> float:
         probabilities = predict_probabilities(forward, checkpoint.memory_estimate, texts, checkpoint.config.is_multi_label)
@@ -103,19 +103,19 @@ def gradient_importance(model: keras.Model, texts: EncodedTexts, memory_estimate
     signature = [*(tf.TensorSpec(tensor.shape, tf.int32) for tensor in model.inputs), tf.TensorSpec([None, num_classes], tf.float32)]
 
     @tf.function(autograph=False, input_signature=signature)
-    def sums_over_texts(*readings_and_targets: Any) -> Any:
-        *readings, targets = readings_and_targets
+    def sums_over_texts(*inputs_and_targets: Any) -> Any:
+        *inputs, targets = inputs_and_targets
         # One factor per text and head gives the gradient of each text's loss in one backward pass.
         factors = [tf.ones((tf.shape(targets)[0], num_heads)) for num_heads in heads]
         with tf.GradientTape() as tape:
             tape.watch(factors)
-            probabilities = masked_forward(model, readings, factors)
+            probabilities = masked_forward(model, inputs, factors)
             loss = tf.reduce_sum(cross_entropy(probabilities, targets, is_multi_label=are_several(texts.labels)))
         return [tf.reduce_sum(tf.abs(gradient), axis=0) for gradient in tape.gradient(loss, factors)]
 
     totals = [np.zeros(num_heads) for num_heads in heads]
-    for rows in scoring_batches(texts.longest_readings, memory_estimate):
-        sums = sums_over_texts(*texts.readings(rows), one_hot(texts.labels[rows], num_classes))
+    for rows in scoring_batches(texts.input_lengths, memory_estimate):
+        sums = sums_over_texts(*texts.inputs(rows), one_hot(texts.labels[rows], num_classes))
         totals = [total + batch_sum.numpy() for total, batch_sum in zip(totals, sums, strict=True)]
     return [total / len(texts) for total in totals]
 
@@ -146,8 +146,8 @@ def head_targets(checkpoint: Checkpoint, texts: EncodedTexts) -> list[Float64s]:
     return [sums_HT / max(1, num_tokens) for sums_HT in sums]
 
 
-def masked_forward(model: keras.Model, readings: Sequence[Any], head_masks: list[Any]) -> Any:
-    """The model's output with a head mask for every block, each (H,) or (B, H); ``readings`` are the model's inputs."""
-    embedding, tokens = model.get_layer("embedding"), readings[0]
+def masked_forward(model: keras.Model, inputs: Sequence[Any], head_masks: list[Any]) -> Any:
+    """The model's output with a head mask for every block, each (H,) or (B, H)."""
+    embedding, tokens = model.get_layer("embedding"), inputs[0]
     embedded, mask = embedding(tokens, training=False), embedding.compute_mask(tokens)
-    return after_embedding(model, embedded, mask, linear_logits_of(model, readings[-1]), head_masks)
+    return after_embedding(model, embedded, mask, linear_logits_of(model, inputs[-1]), head_masks)
