@@ -14,12 +14,12 @@ MAX_CLASSES = 20  # names of classes on a page
 
 
 def write_attention_page(view: AttentionView, model: Checkpoint, path: Path) -> None:
-    """A page of the attention that each word gets and, for a chosen word, of where it looks, head by head."""
+    """Write a page of the attention that each word gets and, for a chosen word, where it looks, per head."""
     _write_page("attention.html", path, {**_page_data(view, model), **view.entropies(), "weights": view.rounded_weights(5)})
 
 
 def write_explanation_page(result: Explanation, model: Checkpoint, path: Path) -> None:
-    """A page with the text coloured by each measure, side by side."""
+    """Write a page with the text coloured by each measure, side by side."""
     entropy, num_words = mean_entropy(result.attention), len(result.words)
     measures = {"occlusion": result.occlusion, "gradients": result.gradients, "attention": result.attention}
     uniform = "Close to uniform: " * near_uniform(entropy, num_words) + entropy_line(entropy, num_words)
@@ -28,12 +28,12 @@ def write_explanation_page(result: Explanation, model: Checkpoint, path: Path) -
 
 
 def model_figures(model: Checkpoint) -> dict[str, str]:
-    """The model's details on a page. All but numbers may come from a stranger; of the metrics only a share of texts is taken."""
+    """The details of a model, which may come from a stranger, for a page."""
     accuracy = model.metrics.get("validation_accuracy", -1)
     settings, linear, text = model.config.model, model.config.linear, model.config.text
     pieces = f"{text.max_pieces:,} pieces and " if settings.num_pieces else ""
     return {
-        "model": "/".join(PurePath(model.name).parts[-2:]),  # without the folders before, since a page may be passed on
+        "model": "/".join(PurePath(model.name).parts[-2:]),  # without its parent folders, since a page may be passed on
         "classes": listed([printable(name, 40) for name in model.class_names], MAX_CLASSES),
         "validation accuracy": f"{accuracy:.2%}, according to the checkpoint" if 0 <= accuracy <= 1 else "not in the checkpoint",
         "encoder": f"blocks: {settings.num_blocks}; heads: {sum(settings.heads)}; width: {settings.embed_dim}",
@@ -51,7 +51,7 @@ def _page_data(seen: ReadWords, model: Checkpoint) -> dict[str, Any]:
 
 
 def live_page(model: Checkpoint) -> str:
-    """A page on which a text is typed, for a server that answers ``explain`` beside it."""
+    """A page with a text field, for a server that answers ``explain``."""
     return _page("live.html", {"words": [], "unknown": [], "prediction": "", "model": model_figures(model), "notes": []})
 
 
@@ -61,7 +61,7 @@ def _write_page(template: str, path: Path, data: dict[str, Any]) -> None:
 
 
 def _page(template: str, data: dict[str, Any]) -> str:
-    """Put the shared style and script into a page, and data as JSON that cannot end the script around it."""
+    """A page with the shared style and script, and its data as JSON that cannot end the surrounding script."""
     page, style, script = (files(__package__).joinpath(name).read_text(encoding="utf-8") for name in (template, "shared.css", "shared.js"))
     safe = json.dumps(data).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     return page.replace("/*STYLE*/", style).replace("/*SHARED*/", script).replace("/*DATA*/null", safe)

@@ -1,4 +1,4 @@
-"""A training, to read from top to bottom: what is fitted before the encoder, then epochs of steps, each validated and the best one kept."""
+"""A training, to read from top to bottom: the linear model, then the encoder in epochs of steps; the best epoch is kept."""
 
 from collections.abc import Callable, Iterator
 
@@ -19,12 +19,12 @@ from mha_cli.training.validation import Score, Validation
 
 
 def train(config: Config, output: RunDirectory, callbacks: Callbacks = SILENT, data: PreparedData | None = None) -> TrainingSummary:
-    """Train a classifier in its run directory, or go on with an interrupted run, which ends with the same weights as one in one go.
+    """Train a classifier in its run directory, or resume an interrupted run, which ends with the same weights as an uninterrupted one.
 
     Args:
-        config: settings of the run; with data given, those that the data have decided.
+        config: settings of the run; with ``data``, those that the data decided.
         output: run directory, from ``run_directory``.
-        data: texts from ``prepare``; several workers read them here, once TensorFlow knows the workers.
+        data: texts from ``prepare``; None to read them here, as several workers must, once TensorFlow knows the workers.
 
     Raises:
         KeyboardInterrupt: the callbacks asked to stop.
@@ -37,12 +37,12 @@ def train(config: Config, output: RunDirectory, callbacks: Callbacks = SILENT, d
         files = RunFiles(output, distribution, callbacks)
         files.begin(config, texts)
 
-        # Before the encoder: a last layer that fine-tuning starts from, and the linear model, whose answers may teach the encoder.
+        # Before the encoder: the last layer that fine-tuning starts from, and the linear model, which may teach the encoder.
         if texts.pretrained and not (config.is_frozen or texts.base):
             texts = texts.starting_from(distribution.from_chief(lambda: FrozenEncoder(config, texts, output / FEATURES, callbacks).start()))
         to_learn, linear, refitted, out_of_fold = fit_before_encoder(config, texts, output / ANSWERS, callbacks, distribution)
 
-        # The encoder, epoch by epoch; of each epoch, the validation part weighs it against the linear model.
+        # The encoder, epoch by epoch; after each, the validation part decides the weights of encoder and linear model.
         validation, warning = Validation(config, texts, linear, refitted, out_of_fold), ""
         callbacks.log("building the model")
         learner: Learner
@@ -52,14 +52,14 @@ def train(config: Config, output: RunDirectory, callbacks: Callbacks = SILENT, d
             learner = Trainer(config, to_learn, distribution)
         progress = files.resume(learner)
         for record, score in fit(learner, validation.score, progress, files.after_step):
-            if record.best or config.training.monitor == "last":  # so that an interrupted run has a checkpoint
+            if record.best or config.training.monitor == "last":  # then every epoch, so that an interrupted run has a checkpoint
                 files.keep(validation.checkpoint(learner.weights(), record, score))
                 warning = score.warning
             files.after_epoch(record)
 
-        # The encoder again, if all labelled texts are to count; its weight beside the linear model is that of the first one.
+        # The encoder again, on all labelled texts, with the weights of encoder and linear model from above.
         if config.training.refit_encoder:
-            score = validation.score(learner)  # once more, since a run that goes on may have no epoch left
+            score = validation.score(learner)  # again, since a resumed run may have no epoch left
             callbacks.log("training the encoder again, with the validation part")
             again = learner.with_validation()
             for _ in fit(again, lambda _: score, Progress(again), callbacks.after_step):
@@ -74,11 +74,11 @@ def train(config: Config, output: RunDirectory, callbacks: Callbacks = SILENT, d
 def fit(
     learner: Learner, validate: Callable[[Learner], Score], progress: Progress, on_step: Callable[[StepProgress], None] = lambda _: None
 ) -> Iterator[tuple[EpochRecord, Score]]:
-    """Train epoch by epoch, until the last one or until patience runs out; a record comes before the next epoch changes the learner.
+    """Train epoch by epoch until patience runs out, and yield each epoch's record and score before the next one changes the learner.
 
     Args:
-        progress: what the learner has done before; it counts the steps and epochs to come.
-        on_step: function to call after each step, when ``progress`` counts it already.
+        progress: steps and epochs of the learner so far, to which ``fit`` adds.
+        on_step: function to call after each step.
     """
     for epoch in progress.epochs_left():
         for rows, tokens in progress.steps_left(epoch):

@@ -1,4 +1,4 @@
-"""The choice between fine-tuning a pretrained encoder and keeping it frozen, by the work that fine-tuning is; and the time of both."""
+"""The choice between fine-tuning a pretrained encoder and freezing it, by the amount of work; and an estimate of the time of both."""
 
 import math
 from time import perf_counter
@@ -13,35 +13,35 @@ from mha_cli.preparation.prepare import PreparedData
 from mha_cli.system.callbacks import Callbacks
 from mha_cli.training.precision import choose_precision, computing_in
 
-MOST_WORK = 3e13  # weights of the blocks × pieces × epochs up to which all blocks learn: about half an hour on two cores with AVX-512
-SAMPLE_TEXTS = 64  # texts of the measurement
-PASSES = 4  # over each part of them; the least time counts, since other programs may disturb the others
+MOST_WORK = 3e13  # weights of the blocks × pieces × epochs, up to which all blocks are fine-tuned: half an hour on two cores with AVX-512
+SAMPLE_TEXTS = 64  # texts whose time is measured
+PASSES = 4  # forward passes over each batch; the shortest counts, since other programs may slow down the rest
 STEP_COST = 3.3  # time of a training step, in forward passes of the same precision
 
 
 def decide_trainable_blocks(config: Config, data: PreparedData, callbacks: Callbacks) -> Config:
-    """The config with ``training.trainable_blocks`` decided where it is ``auto``: all, or 0 for too much work, however fast the machine."""
+    """Decide ``training.trainable_blocks: auto``: all blocks, or 0 if that is too much work, on any machine alike."""
     if data.pretrained is None or config.training.trainable_blocks != "auto":
         return config
-    passes, table = config.training.epochs * (1 + config.training.refit_encoder), parameter_table(config, len(data.vocabulary), 2)
-    weights = sum(math.prod(parameter.shape) for parameter in table if parameter.path.startswith("encoder_"))
-    chosen, other = ("all", 0) if passes * weights * float(data.train.for_encoder.lengths.sum()) <= MOST_WORK else (0, "all")
-    frozen = seconds_of_forward(config, data)
-    times = f"about {in_words((1 + STEP_COST * passes) * frozen)} fine-tuned, {in_words(frozen)} frozen"
+    epochs, table = config.training.epochs * (1 + config.training.refit_encoder), parameter_table(config, len(data.vocabulary), 2)
+    num_weights = sum(math.prod(parameter.shape) for parameter in table if parameter.path.startswith("encoder_"))
+    chosen, other = ("all", 0) if epochs * num_weights * float(data.train.for_encoder.lengths.sum()) <= MOST_WORK else (0, "all")
+    seconds = seconds_of_forward(config, data)
+    times = f"about {shown_duration((1 + STEP_COST * epochs) * seconds)} fine-tuned, {shown_duration(seconds)} frozen"
     callbacks.note(f"{times}; training.trainable_blocks={chosen} by the texts and the encoder's size (set {other} for the other)")
     return config.changed(training={"trainable_blocks": chosen})
 
 
 def seconds_of_forward(config: Config, data: PreparedData) -> float:
-    """Time for one forward pass over the texts to learn from, measured on a few of them."""
+    """Time of one forward pass over the training part, measured on a few texts."""
     texts = data.train.for_encoder
     rows = np.argsort(texts.lengths)[np.linspace(0, len(texts) - 1, min(SAMPLE_TEXTS, len(texts))).astype(int)]
     model = build_classifier(config, len(data.vocabulary), len(data.class_names), with_linear=False)
     forward, seconds, pieces = compile_forward(model, encoder_shape(config)), 0.0, 0
     with computing_in(model, choose_precision(config)):
         forward(texts.padded(rows[:1]))  # compiles it
-    for part in np.array_split(rows, 4):  # of similar lengths, as batches are
-        tokens, times = texts.padded(part), list[float]()
+    for batch in np.array_split(rows, 4):  # of similar lengths, like the batches of a training
+        tokens, times = texts.padded(batch), list[float]()
         for _ in range(PASSES):
             started = perf_counter()
             forward(tokens)
@@ -50,6 +50,6 @@ def seconds_of_forward(config: Config, data: PreparedData) -> float:
     return seconds * float(texts.lengths.sum()) / pieces  # with little padding, as in training
 
 
-def in_words(seconds: float) -> str:
-    """A duration as people say it."""
+def shown_duration(seconds: float) -> str:
+    """A duration in seconds or minutes."""
     return f"{seconds:,.0f} s" if seconds < 90 else f"{seconds / 60:,.0f} minutes"
