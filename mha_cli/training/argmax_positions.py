@@ -17,10 +17,7 @@ from mha_cli.config.settings import Config
 from mha_cli.model.classifier import classify, encoder_blocks
 
 ARGMAX_STEP = 8  # W is a multiple of it, so that few sizes occur: for bfloat16, oneDNN compiles a kernel for every size of a matrix
-
-LEAST_POSITIONS = (
-    1.5  # positions per feature that dropout leaves, from which a step gains: 1.0 costs a tenth of its time, 5.0 saves a fifth
-)
+LEAST_POSITIONS = 1.5  # positions per feature that dropout leaves, from which a step saves time; 1.0 costs a tenth, 5.0 saves a fifth
 
 
 def argmax_suffices(config: Config, mean_length: float) -> bool:

@@ -1,6 +1,6 @@
 """What a training trains: an encoder (``Trainer``), or the last layer of a frozen one (``FrozenEncoder``).
 
-Axes: B texts of a step, L their length in tokens, W characters of a token, N texts, U units of the logits.
+Axes: B texts of a step, L their length in tokens, W characters of a token, N texts, U units of the logits, C classes.
 """
 
 from abc import ABC, abstractmethod
@@ -16,9 +16,11 @@ from mha_cli.config.settings import Config
 from mha_cli.corpus.batches import Rows, at_common_length, drop_words, training_batches
 from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.preparation.prepare import PreparedData
+from mha_cli.sources.targets import one_hot
 from mha_cli.training.precision import choose_precision
 
 ALL_ROWS = slice(None)
+TEACHER_SHARE = 0.5  # share of the teacher in a labelled text's target
 
 
 class Learner(ABC):
@@ -95,3 +97,12 @@ class Learner(ABC):
         """Steps of all epochs together."""
         epochs, labelled = self.config.training.epochs, self.config.training.finetune_epochs
         return len(self.batches(1)) * (epochs - labelled) + len(self.batches(epochs)) * labelled
+
+
+def targets_of(data: PreparedData, rows: Rows) -> Floats:
+    """Target probabilities of the classes, (B, C), for texts of the training part, by their labels and by the teacher, if there is one."""
+    targets = one_hot(data.train.labels[rows], len(data.class_names))
+    if data.taught is None:
+        return targets
+    shares = np.where(rows < len(data.train) - data.num_guessed, TEACHER_SHARE, 1.0).astype(np.float32)
+    return targets + shares[:, None] * (data.taught[rows].astype(np.float32) - targets)

@@ -21,9 +21,8 @@ from mha_cli.preparation.prepare import PreparedData
 from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import MemoryEstimate
 from mha_cli.training.argmax_positions import argmax_suffices, output_at_argmax
-from mha_cli.training.distillation import targets_of
 from mha_cli.training.distribution import Distribution, digest_of
-from mha_cli.training.learner import Learner
+from mha_cli.training.learner import Learner, targets_of
 from mha_cli.training.optimizers import LazyAdam, LazyRMSprop, build_optimizer, learning_rate_schedule
 from mha_cli.training.precision import computing_in
 

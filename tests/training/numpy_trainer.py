@@ -12,9 +12,8 @@ from mha_cli.preparation.prepare import PreparedData
 from mha_cli.runtime import forward
 from mha_cli.text.vocabulary import Vocabulary
 from mha_cli.training import run, validation
-from mha_cli.training.distillation import targets_of
 from mha_cli.training.distribution import Distribution
-from mha_cli.training.learner import Learner
+from mha_cli.training.learner import Learner, targets_of
 from tests.reviews import encoded
 
 MOMENTUM, DROPOUT = 0.9, 0.2

@@ -21,9 +21,9 @@ from mha_cli.preparation.made_texts import MADE_PER_TEXT, made_texts
 from mha_cli.preparation.prepare import PreparedData, prepare
 from mha_cli.sources.labelled_text import LabelledText
 from mha_cli.system.callbacks import SILENT, Callbacks, StepProgress
-from mha_cli.training.before_encoder import fit_before_encoder
-from mha_cli.training.distillation import targets_of, with_taught
+from mha_cli.training.before_encoder import fit_before_encoder, with_taught
 from mha_cli.training.distribution import Distribution
+from mha_cli.training.learner import targets_of
 from mha_cli.training.optimizers import learning_rate_schedule
 from mha_cli.training.progress import Progress
 from mha_cli.training.run import fit

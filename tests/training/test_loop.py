@@ -18,7 +18,7 @@ from mha_cli.preparation.prepare import PreparedData
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
 from mha_cli.sources.targets import one_hot
 from mha_cli.system.callbacks import EpochRecord, StepProgress
-from mha_cli.training.distillation import targets_of
+from mha_cli.training.learner import targets_of
 from mha_cli.training.optimizers import LazyAdam, LazyRMSprop, build_optimizer, learning_rate_schedule
 from mha_cli.training.progress import EpochPosition, Progress
 from mha_cli.training.run import fit
