@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import torch
-from attention_cases import EXACT, assert_same_gradient, finite_differences, paper_softmax, random, random_mask
+from attention_cases import EXACT, assert_same_gradient, finite_differences, output_and_gradients, paper_softmax, random, random_mask
 
 from mha_cli.layers import blockwise_attention, scaled_dot_product_attention
 from mha_cli.layers.fast import fused
@@ -21,15 +21,6 @@ def inputs_of(queries: int, keys: int) -> list[Any]:
     return [tf.constant(random(*shape, seed=seed)) for seed, shape in enumerate(shapes)]
 
 
-def value_and_gradients(function: Callable[..., Any], inputs: list[Any]) -> tuple[Any, list[Any]]:
-    """What a function gives, and the gradients of its product with fixed random numbers."""
-    with tf.GradientTape() as tape:
-        tape.watch(inputs)
-        value = function(*inputs)
-        loss = tf.reduce_sum(value * tf.cast(random(*value.shape, seed=9), value.dtype))
-    return value, tape.gradient(loss, inputs)
-
-
 def assert_same_gradients(gradients: list[Any], expected: list[Any]) -> None:
     """Those of queries, keys and values; where a single key is looked at, the first two are zero only but for rounding."""
     largest = max(float(np.abs(np.asarray(gradient)).max()) for gradient in expected)
@@ -41,13 +32,13 @@ def by_blocks(mask: Any = None) -> Callable[..., Any]:
     return lambda q, k, v: blockwise_attention(q, k, v, mask, block_length=BLOCK)
 
 
-def by_torch(inputs: list[Any], mask: np.ndarray | None = None, **arguments: Any) -> tuple[np.ndarray, list[torch.Tensor]]:
-    """PyTorch's own function and autograd on the same numbers."""
+def by_torch(inputs: list[Any], mask: np.ndarray | None, upstream: np.ndarray) -> tuple[np.ndarray, list[torch.Tensor]]:
+    """The output of PyTorch's function, and the gradients of its product with ``upstream``."""
     tensors = [torch.tensor(x.numpy(), requires_grad=True) for x in inputs]
     mask = None if mask is None else torch.tensor(np.atleast_2d(mask))
-    value = torch.nn.functional.scaled_dot_product_attention(*tensors, attn_mask=mask, **arguments)
-    (value * torch.tensor(random(*value.shape, seed=9))).sum().backward()
-    return value.detach().numpy(), [x.grad for x in tensors]
+    output = torch.nn.functional.scaled_dot_product_attention(*tensors, attn_mask=mask)
+    (output * torch.tensor(upstream)).sum().backward()
+    return output.detach().numpy(), [x.grad for x in tensors]
 
 
 MASKS = {
@@ -69,9 +60,10 @@ def test_equals_torch(lengths: tuple[int, int], mask_shape: str) -> None:
     (queries, keys), shape = lengths, MASKS[mask_shape]
     sizes = {"queries": queries, "keys": keys}
     inputs, mask = inputs_of(queries, keys), None if shape is None else random_mask(*(sizes.get(size, size) for size in shape))
-    mixed, gradients = value_and_gradients(by_blocks(mask), inputs)
-    assert tuple(mixed.shape) == (BATCH, HEADS, queries, VALUE_DIM)
-    theirs, their_gradients = by_torch(inputs, mask)
+    upstream = random(BATCH, HEADS, queries, VALUE_DIM)
+    mixed, *gradients = output_and_gradients(by_blocks(mask), inputs, upstream)
+    theirs, their_gradients = by_torch(inputs, mask, upstream)
+    assert mixed.shape == theirs.shape
     np.testing.assert_allclose(mixed, theirs, **EXACT)
     assert_same_gradients(gradients, their_gradients)
 
@@ -114,7 +106,7 @@ def test_gradient_with_dropout_equals_finite_differences(queries: int, keys: int
     inputs, mask = inputs_of(queries, keys), random_mask(1, HEADS, queries, keys)
     mask[..., 1, :] = False
     seed, upstream = seed_of(3), random(BATCH, HEADS, queries, VALUE_DIM, seed=9)
-    mixed, gradients = value_and_gradients(lambda q, k, v: blockwise_attention(q, k, v, mask, 0.3, seed, BLOCK), inputs)
+    mixed, *gradients = output_and_gradients(lambda q, k, v: blockwise_attention(q, k, v, mask, 0.3, seed, BLOCK), inputs, upstream)
     kept = np.where(dropped_weights(*inputs[:2], mask, 0.3, seed) == 0, 0.0, 1 / 0.7)  # the seed draws them alike
     q, k, v = exact = [x.numpy().astype(float) for x in inputs]
 
