@@ -25,10 +25,11 @@ from mha_cli.linear.features import ngrams_of, text_features
 from mha_cli.linear.one_vs_rest import FOLDS, Examples, cross_fitted
 from mha_cli.linear.regularization import choose_regularization
 from mha_cli.linear.stacking import answers_alone
-from mha_cli.preparation.scored_texts import located_at
+from mha_cli.preparation.scored_texts import texts_at
 from mha_cli.sources.labelled_text import LabelledText
 from mha_cli.sources.labels import find_respelt, name_of
 from mha_cli.sources.opening import open_source
+from mha_cli.sources.stored_texts import StoredTexts
 from mha_cli.sources.targets import are_several, rarest_classes
 from mha_cli.system.callbacks import SILENT, Callbacks
 
@@ -61,7 +62,7 @@ class LabelIssueReport:
 
 
 def find_label_issues(config: Config, most: int, by_options: bool = False, callbacks: Callbacks = SILENT) -> LabelIssueReport:
-    """Read the training data, answer every text out of fold, and read them again for the most likely issues.
+    """Read the training data, answer every text out of fold, and report the most likely issues.
 
     Args:
         config: settings of the data and of the linear model; without one, that of the recipe ``text``.
@@ -72,7 +73,7 @@ def find_label_issues(config: Config, most: int, by_options: bool = False, callb
         config = recipe.model_copy(update={"data": config.data, "seed": config.seed})
     source = open_source(config.data, callbacks, by_options)
     split = source.splits[0]
-    texts = counted(source.read(split), source.name, callbacks)
+    texts = StoredTexts(counted(source.read(split), source.name, callbacks))
     corpus = Corpus(texts, config.text, source.class_names, f"{source.name}, split {split}")
     if respelt := find_respelt(corpus.sizes):  # which `mha init` proposes to merge
         earlier = {label: respelt.get(name_of(other), other) for label, other in config.data.merge_labels.items()}
@@ -108,7 +109,7 @@ def find_label_issues(config: Config, most: int, by_options: bool = False, callb
             text=text.text,
         )
 
-    issues = list(map(issue, likeliest.tolist(), located_at(source, split, (likeliest % num_texts).tolist())))
+    issues = list(map(issue, likeliest.tolist(), texts_at(texts, likeliest % num_texts)))
     return LabelIssueReport(source.name, num_texts, accuracy, int(in_doubt.sum()), issues)
 
 

@@ -56,7 +56,7 @@ def report(
         from mha_cli.report.diagnosis import diagnose
         from mha_cli.report.page import write_page
 
-        found = report_on(run_name(path), model, section, labelled, word_order, history, callbacks)
+        found = report_on(run_name(path), model, labelled, word_order, history, callbacks)
         facts = diagnose()
         made_with = {name: fact for name, fact in (*installation(facts), *machine(facts)) if name != "memory available"}  # never the same
         write_page(found, made_with, _commands(path, model.config, split, given), page)

@@ -1,10 +1,11 @@
 """Labelled texts to score trained models: a split of a data source, as a model reads it."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from mha_cli.arrays import Int64s
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.settings import Config, FilesData, SampleData, TfdsData
 from mha_cli.corpus.batches import Rows
@@ -12,10 +13,11 @@ from mha_cli.corpus.corpus import Corpus, counted
 from mha_cli.corpus.encoded_texts import EncodedTexts, encode_labelled, of_known_classes
 from mha_cli.errors import MhaError
 from mha_cli.sources.files import FileTexts
-from mha_cli.sources.labelled_text import LabelledText, TextSource
+from mha_cli.sources.labelled_text import LabelledText
 from mha_cli.sources.labels import refuse_other_classes
 from mha_cli.sources.later_texts import learnt_in_words
 from mha_cli.sources.opening import DataSection, open_source
+from mha_cli.sources.stored_texts import StoredTexts
 from mha_cli.system.callbacks import SILENT, Callbacks
 
 
@@ -26,8 +28,13 @@ class LabelledTexts:
     data: str  # source in words
     split: str
     texts: EncodedTexts
-    rows: Rows | None = None  # rows in the training split, from 0, if the texts are the validation part; None for a whole split
     caveat: str = ""  # why figures on these texts are optimistic; empty for no reason
+    source_texts: Iterable[LabelledText] = ()  # texts of the split that was read, to iterate again
+    rows: Rows | None = None  # rows there, from 0, if the texts are the validation part; None for all
+
+    def located(self, numbers: Int64s) -> list[LabelledText]:
+        """Some of the texts with their locations, by their numbers from 0."""
+        return texts_at(self.source_texts, numbers if self.rows is None else self.rows[numbers])
 
 
 def labelled_texts(
@@ -45,7 +52,8 @@ def labelled_texts(
         if config.learns_from_validation and unseen:
             part = f"{source.name}, validation part: the model has learnt from it in the end ({_refit(config)})"
             raise MhaError(part, "choose on texts that it has not learnt from: --split test, or --data FILE")
-        texts = of_known_classes(source.read(source.splits[0]), classes, config.is_multi_label, separator)
+        source_texts = StoredTexts(source.read(source.splits[0]))
+        texts = of_known_classes(source_texts, classes, config.is_multi_label, separator)
         pieces, by_names = checkpoint.text_pipeline.pieces, data.validation == "names"
         corpus = Corpus(texts, config.text, None, source.name, by_names, pieces, first_classes=classes)
         _, rows = corpus.split(data.validation_share, config.seed)
@@ -54,7 +62,8 @@ def labelled_texts(
             caveat = f"{source.name}, validation part: {_learnt(checkpoint, data)}"
     else:
         split = split or default_split(data)
-        texts = of_known_classes(source.read(split), classes, config.is_multi_label, separator)
+        source_texts = StoredTexts(source.read(split))
+        texts = of_known_classes(source_texts, classes, config.is_multi_label, separator)
         texts = counted(texts, f"{source.name}, split {split}", callbacks)
         encoded = encode_labelled(texts, checkpoint.text_pipeline, classes, f"{source.name}, split {split}")
         if _names_learnt_files(checkpoint, data, split):
@@ -65,7 +74,7 @@ def labelled_texts(
         callbacks.note(caveat)
     if warning := encoded.warning(checkpoint.vocabulary):
         callbacks.note(f"{source.name}, split {split}: {warning}")
-    return LabelledTexts(source.name, split, encoded, rows, caveat)
+    return LabelledTexts(source.name, split, encoded, caveat, source_texts, rows)
 
 
 def learnt_texts(data: DataSection, labelled: LabelledTexts, learnt: DataSection) -> str:
@@ -73,25 +82,15 @@ def learnt_texts(data: DataSection, labelled: LabelledTexts, learnt: DataSection
     if isinstance(learnt, FilesData) and isinstance(data, FilesData) and labelled.split == "test" and data.test_paths:
         with suppress(MhaError):
             of_training = ((hash(text.text), text.label) for text in open_source(learnt).read("train") if text.text.strip())
-            return learnt_in_words(open_source(data).read("test"), of_training)
+            return learnt_in_words(labelled.source_texts, of_training)
     return ""
 
 
-def located_texts(data: DataSection, labelled: LabelledTexts, numbers: Sequence[int]) -> list[LabelledText]:
-    """Some of the labelled texts, by their numbers from 0; the source is read once more."""
-    source = open_source(data, by_options=True)
-    if labelled.rows is None:
-        return located_at(source, labelled.split, numbers)
-    return located_at(source, source.splits[0], labelled.rows[list(numbers)].tolist())
-
-
-def located_at(source: TextSource, split: str, rows: Sequence[int]) -> list[LabelledText]:
-    """The texts of these numbers in a split, from 0."""
-    wanted = set(rows)
-    texts = {row: text for row, text in enumerate(source.read(split)) if row in wanted}
-    if len(texts) < len(wanted):
-        raise MhaError(f"{source.name}: has become shorter since it was read", "start again, and leave the data alone meanwhile")
-    return [texts[row] for row in rows]
+def texts_at(texts: Iterable[LabelledText], rows: Int64s) -> list[LabelledText]:
+    """The texts of some rows, from 0, in the order of these."""
+    wanted = set(rows.tolist())
+    chosen = {row: text for row, text in enumerate(texts) if row in wanted}
+    return [chosen[row] for row in rows.tolist()]
 
 
 def same_texts(

@@ -13,11 +13,10 @@ from mha_cli.analysis.shuffle import ShuffleResult, compare
 from mha_cli.arrays import Float64s
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.errors import MhaError
-from mha_cli.preparation.scored_texts import LabelledTexts, located_texts
+from mha_cli.preparation.scored_texts import LabelledTexts
 from mha_cli.runtime.inspection import explain
 from mha_cli.runtime.metrics import answers_among, confidence_bins
 from mha_cli.sources.labelled_text import LabelledText
-from mha_cli.sources.opening import DataSection
 from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord
 
 MOST_MISTAKES = 10  # wrong answers that are shown
@@ -64,13 +63,12 @@ class Report:
 def report(
     name: str,
     checkpoint: Checkpoint,
-    data: DataSection,
     labelled: LabelledTexts,
     word_order: LabelledTexts,
     history: Sequence[EpochRecord] = (),
     callbacks: Callbacks = SILENT,
 ) -> Report:
-    """Score a checkpoint on ``labelled``, of ``data``, explain its worst mistakes, shuffle the words of ``word_order``, silence heads."""
+    """Score a checkpoint on ``labelled``, explain its worst mistakes, shuffle the words of ``word_order``, silence heads."""
     timed = probabilities, _ = timed_probabilities(checkpoint, labelled, callbacks)
     labels, names, is_multi_label = labelled.texts.labels, checkpoint.class_names, checkpoint.config.is_multi_label
     if is_multi_label:  # of each text, the label about which the model is wrong with the most confidence
@@ -84,7 +82,7 @@ def report(
     decided, confidence = confidences.argmax(axis=1), confidences.max(axis=1)
     worst = wrong[np.argsort(-confidence[wrong], kind="stable")][:MOST_MISTAKES]
     mistakes = []
-    for number, (row, text) in enumerate(zip(worst, located_texts(data, labelled, worst.tolist()), strict=True), 1):
+    for number, (row, text) in enumerate(zip(worst, labelled.located(worst), strict=True), 1):
         callbacks.log(f"explaining mistake {number} of {len(worst)}")
         missed = is_multi_label and not given[row, decided[row]]
         mistakes.append(_mistake(checkpoint, text, names[decided[row]], missed, float(confidence[row])))

@@ -8,7 +8,7 @@ from mha_cli.sources.labelled_text import LabelledText
 from mha_cli.system.whole_files import TemporaryBytes
 
 BLOCK_TEXTS = 32  # texts that are written and read together
-NEEDS = "it takes the texts once more, since a part of them is held out for testing or a teacher answers them"
+NEEDS = "it takes a copy of the texts, so that their files are read once"
 
 
 class StoredTexts:

@@ -37,7 +37,7 @@ def data(tmp_path: Path) -> FilesData:
 def test_the_figures_are_those_of_the_other_commands(data: FilesData) -> None:
     checkpoint = small_checkpoint()
     labelled = labelled_texts(checkpoint, data)
-    found = report("run", checkpoint, data, labelled, labelled)
+    found = report("run", checkpoint, labelled, labelled)
     expected = evaluate(checkpoint, labelled)
     assert {**vars(found.evaluation), "seconds": 0} == {**vars(expected), "seconds": 0}
     assert found.shuffle == compare([("run", checkpoint, labelled)], 3, 1_000)[0]
@@ -53,7 +53,7 @@ def test_the_worst_mistakes_are_the_most_confident_wrong_answers(split: str, dat
     checkpoint = small_checkpoint()
     data = data.model_copy(update={"validation_share": 0.5})
     labelled = labelled_texts(checkpoint, data, split)
-    mistakes = report("run", checkpoint, data, labelled, labelled).mistakes
+    mistakes = report("run", checkpoint, labelled, labelled).mistakes
     lines = [json.loads(line) for line in Path(data.train_paths[0]).read_text().splitlines()]
     rows = range(40) if labelled.rows is None else labelled.rows.tolist()
     assert len(rows) == (40 if split == "test" else 20)
@@ -82,7 +82,7 @@ def test_of_a_long_text_the_part_that_decides_is_shown(tmp_path: Path, monkeypat
     data = reviews_file(tmp_path / "mine.jsonl", ["the film was a film . not superb , it's a dreadful film"] * 2)
     checkpoint = small_checkpoint()
     labelled = labelled_texts(checkpoint, data)
-    (one,) = report("run", checkpoint, data, labelled, labelled).mistakes
+    (one,) = report("run", checkpoint, labelled, labelled).mistakes
     whole = explain(checkpoint, "the film was a film . not superb , it's a dreadful film")
     sums = [sum(map(abs, whole.occlusion[start : start + 4])) for start in range(10)]
     assert one.falls is not None
@@ -106,7 +106,7 @@ def test_what_would_take_long_is_left_out(
     monkeypatch.setattr(contents, limit, most)
     checkpoint = small_checkpoint()
     labelled = labelled_texts(checkpoint, data)
-    found = report("run", checkpoint, data, labelled, labelled)
+    found = report("run", checkpoint, labelled, labelled)
     assert found.heads.num_texts == num_texts
     assert [math.isnan(head.accuracy_fall) for head in found.heads.heads] == [not silenced] * 2
     assert all(head.importance > 0 for head in found.heads.heads)

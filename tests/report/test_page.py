@@ -35,7 +35,7 @@ def made() -> Report:
     checkpoint, data = small_checkpoint(), SampleData(num_texts=200)
     labelled = labelled_texts(checkpoint, data)
     with step_by_step():
-        found = report("run", checkpoint, data, labelled, labelled, HISTORY)
+        found = report("run", checkpoint, labelled, labelled, HISTORY)
     first, *others = found.heads.heads
     return dataclasses.replace(
         found, heads=dataclasses.replace(found.heads, heads=[dataclasses.replace(first, accuracy_fall=0.01), *others])
