@@ -125,7 +125,9 @@ def _write_part(shard: Shard, status: Status, job: Job) -> ShardReport:
         return Unreadable("", b"", (fault.message,), b"", line)
 
     warnings = StreamWarnings(shard.guessed)
-    records = read_records(shard.form, _chunks(shard, digest), Reading(shard.name, job.columns, job.dialect, warnings, on_fault=stand_in))
+    records = read_records(
+        shard.record_format, _chunks(shard, digest), Reading(shard.name, job.columns, job.dialect, warnings, on_fault=stand_in)
+    )
     files, part_name, class_names = job.output.files, f"{shard.stem}.{job.part_format}", job.classifier.classes
     as_lists = job.part_format == "jsonl" and job.classifier.checkpoint.config.is_multi_label
     with files.written(job.output / part_name) as file:
@@ -202,7 +204,7 @@ def _has_bytes_of(shard: Shard, status: Status, given: dict[str, Any]) -> bool:
 
 
 def _settings(shard: Shard, job: Job) -> dict[str, object]:
-    return {"format": shard.form, "text_column": job.columns.text, **job.dialect._asdict()}
+    return {"format": shard.record_format, "text_column": job.columns.text, **job.dialect._asdict()}
 
 
 def _status(shard: Shard) -> Status:

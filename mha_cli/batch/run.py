@@ -63,7 +63,7 @@ def classify_archive(
     address: str | None = None,
     workers: int | None = None,
     shard: str | None = None,
-    form: Format | None = None,
+    record_format: Format | None = None,
     text_column: str | None = None,
     dialect: Dialect = USUAL,
     part_format: PartFormat = "jsonl",
@@ -74,11 +74,11 @@ def classify_archive(
         address: address of a Ray cluster to join; None is this machine alone.
         workers: processes that compute; None takes all cores, or one with ``shard``.
         shard: ``i/n`` to do every n-th file from the i-th on.
-        form: format of the inputs; None takes each one's from its extension.
+        record_format: format of the inputs; None takes each one's from its extension.
     """
     folder = Folder(output)
-    shards: Sequence[Shard] = find_shards(inputs, form, folder)
-    refuse_column_of_plain_lines(text_column, [each.form for each in shards])
+    shards: Sequence[Shard] = find_shards(inputs, record_format, folder)
+    refuse_column_of_plain_lines(text_column, [each.record_format for each in shards])
     with checkpoint_path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     job = Job(Classifier(checkpoint), digest, folder, part_format, text_column, dialect=dialect)
@@ -86,7 +86,7 @@ def classify_archive(
         shards, workers = every_nth(shards, shard), workers or 1
     shards = sorted(shards, key=lambda each: -each.size)
     folder.make()
-    with folder.held(json.dumps([digest, part_format, form, text_column, *dialect])):
+    with folder.held(json.dumps([digest, part_format, record_format, text_column, *dialect])):
         if address is None:
             reports = classify_here(shards, job, workers or available_cores())
         else:

@@ -23,7 +23,7 @@ class Shard:
 
     files: Files
     path: str
-    form: Format
+    record_format: Format
     size: int
     guessed: bool = False
 
@@ -45,7 +45,7 @@ class Shard:
         return f"{stem or 'part'}-{digest}"
 
 
-def find_shards(inputs: Sequence[str], form: Format | None, output: Folder) -> list[Shard]:
+def find_shards(inputs: Sequence[str], record_format: Format | None, output: Folder) -> list[Shard]:
     """The shards of files, folders, and patterns of them, local or by URI, each once, in the order of their names.
 
     A folder gives the files below it that have an extension of texts, or with a format all files. It gives none whose name begins with a
@@ -56,8 +56,8 @@ def find_shards(inputs: Sequence[str], form: Format | None, output: Folder) -> l
         files, pattern = files_of(given)
         empty = True
         for path, size, below in files.matching(pattern):
-            shard = Shard(files, path, form or format_of(path), size, guessed=form is None)
-            is_wanted = below is None or (not _HIDDEN.search(below) and (form or extension_of(below) in TEXT_EXTENSIONS))
+            shard = Shard(files, path, record_format or format_of(path), size, guessed=record_format is None)
+            is_wanted = below is None or (not _HIDDEN.search(below) and (record_format or extension_of(below) in TEXT_EXTENSIONS))
             if is_wanted and not shard.key.startswith(f"{output.name.rstrip('/')}/"):
                 shards[shard.key] = shard
                 empty = False

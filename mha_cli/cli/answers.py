@@ -14,7 +14,7 @@ from typing import IO, Any, TypeAlias
 
 from rich.cells import cell_len, set_cell_size
 
-from mha_cli.cli.output import AnswerForm
+from mha_cli.cli.output import AnswerFormat
 from mha_cli.errors import MhaError, printable
 from mha_cli.records.objects import json_line, plain_json, without_surrogates
 from mha_cli.records.parquet import parquet_writer
@@ -32,11 +32,11 @@ GROUP_ROWS = 8_192  # rows of a row group in Parquet
 
 @contextmanager
 def answer_writer(
-    form: AnswerForm, file: IO[bytes], choice: Choice, class_names: Sequence[str], fields: Sequence[str]
+    answer_format: AnswerFormat, file: IO[bytes], choice: Choice, class_names: Sequence[str], fields: Sequence[str]
 ) -> Iterator[Callable[[Sequence[Answered]], object]]:
     """A function that writes answers to a file in one of the forms; ``fields`` are the names of the records' fields."""
     names = table_names(choice, class_names, fields)
-    if form == "parquet":
+    if answer_format == "parquet":
         probabilities = [name for name in names[: names.index("flags")] if name.startswith("probability")]
         columns = dict.fromkeys(names, "string") | dict.fromkeys(probabilities, "float64")
         with parquet_writer(file, columns, GROUP_ROWS) as write_rows:
@@ -45,16 +45,16 @@ def answer_writer(
                 sum(len(record.raw) for _, record, _ in answered),
             )
         return
-    if form == "csv":
+    if answer_format == "csv":
         file.write(csv_row(names))
-    lines: dict[AnswerForm, Callable[[int, Record, Answer], bytes]] = {
+    lines: dict[AnswerFormat, Callable[[int, Record, Answer], bytes]] = {
         "records": matching_records(),
         "terminal": partial(terminal_line, styles_wanted(), sys.stdout.encoding),
         "tsv": tab_line,
         "csv": lambda _, record, answer: csv_row(table_row(choice, record, answer)),
         "jsonl": partial(answer_as_json_line, fields),
     }
-    yield lambda answered: file.write(b"".join(starmap(lines[form], answered)))
+    yield lambda answered: file.write(b"".join(starmap(lines[answer_format], answered)))
 
 
 def answer_as_json_line(fields: Sequence[str], number: int, record: Record, answer: Answer) -> bytes:

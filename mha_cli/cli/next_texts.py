@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mha_cli.cli.inputs import load_checkpoint, standard_input
 from mha_cli.cli.options import LabelledFileOptions
-from mha_cli.cli.output import answer_form, opened_output, refuse_output
+from mha_cli.cli.output import answer_format, opened_output, refuse_output
 from mha_cli.cli.progress import progress
 from mha_cli.cli.terminal import counter
 from mha_cli.config.settings import FilesData
@@ -39,8 +39,8 @@ def write_next_texts(
     as_json: bool,
 ) -> None:
     """Write the texts whose labels would teach most, with all their columns. A text alone gets the name of its column in training."""
-    form = answer_form(output, as_json)
-    if output is not None and form not in ("csv", "jsonl"):
+    output_format = answer_format(output, as_json)
+    if output is not None and output_format not in ("csv", "jsonl"):
         raise MhaError(f"--output {shown_path(output)}: neither a .csv nor a .jsonl file", "name one, which mha train can read")
     refuse_output("--output", output, new=True)  # earlier texts may have their labels by now
     prepare_to_compute()
@@ -90,7 +90,7 @@ def write_next_texts(
             return others | {model.text_column: record.text} | ({weight: others.get(weight, 1)} if weight else {}) | {label: ""}
 
         rows = list(map(row_of, chosen))
-        if form == "jsonl":
+        if output_format == "jsonl":
             lines = list(map(json_line, rows))
         else:
             names, lines = list(dict.fromkeys(chain.from_iterable(rows))), list[bytes]()

@@ -21,31 +21,31 @@ from mha_cli.system.whole_files import Stream, atomic_write
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-AnswerForm: TypeAlias = Literal["tsv", "terminal", "records", "csv", "jsonl", "parquet"]
+AnswerFormat: TypeAlias = Literal["tsv", "terminal", "records", "csv", "jsonl", "parquet"]
 PICTURES = (".png", ".svg", ".pdf")
 _NO_GLYPH = re.compile(r"Glyph (\d+) .*missing from font", re.DOTALL)
 NOT_WRITTEN = {".xlsx", ".xls", ".ods", ".zip", ".bz2", ".xz", ".zst"}
 
 
-def answer_form(output: Path | None, as_json: bool, records: Sequence[Format] = ()) -> AnswerForm:
-    """The form of answers: ``records`` unchanged, if their formats are given; else the name of the output file decides.
+def answer_format(output: Path | None, as_json: bool, records: Sequence[Format] = ()) -> AnswerFormat:
+    """The format of answers: ``records`` unchanged, if their formats are given; else the name of the output file decides.
 
     Without an output file it is JSON lines if asked for, lines to be read on a terminal, or lines with tabs.
     """
     if output is None:
         return "records" if records else "jsonl" if as_json else "terminal" if sys.stdout.isatty() else "tsv"
-    written = {"jsonl" if form == "parquet" else form for form in records}
+    written = {"jsonl" if record_format == "parquet" else record_format for record_format in records}
     extension, name = extension_of(output.name), f"--output {shown_path(output)}"
-    form = EXTENSIONS.get(extension)
-    if extension in NOT_WRITTEN or (form == "parquet" and output.suffix.lower() == ".gz") or (form == "fasttext" and not written):
+    by_name = EXTENSIONS.get(extension)
+    if extension in NOT_WRITTEN or (by_name == "parquet" and output.suffix.lower() == ".gz") or (by_name == "fasttext" and not written):
         hint = "name a .csv file, which spreadsheet programs open, or .tsv, .jsonl or .parquet; .gz may follow the first three"
         raise MhaError(f"{name}: mha writes no such files", hint)
-    if form is not None and (others := written - {form}):
+    if by_name is not None and (others := written - {by_name}):
         hint = "name a file of that format, or add --field"
         raise MhaError(f"{name}: --only writes records as they came, here in the format {min(others)}", hint)
-    if as_json and form not in (None, "jsonl"):
+    if as_json and by_name not in (None, "jsonl"):
         raise MhaError(f"--json contradicts {name}", "leave --json out, or name a .jsonl file")
-    return "records" if records else cast(AnswerForm, form or ("jsonl" if as_json else "tsv"))
+    return "records" if records else cast(AnswerFormat, by_name or ("jsonl" if as_json else "tsv"))
 
 
 @contextmanager

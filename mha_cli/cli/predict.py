@@ -11,7 +11,7 @@ from typer import Argument, Context, Exit, Option
 
 from mha_cli.cli import options
 from mha_cli.cli.inputs import decodable, load_checkpoint, look_at_names, refuse_no_text, standard_input
-from mha_cli.cli.output import answer_form, opened_output
+from mha_cli.cli.output import answer_format, opened_output
 from mha_cli.cli.terminal import counter
 from mha_cli.errors import EXIT_FAILURE, MhaError, plural, printable
 from mha_cli.records.reader import shown_warnings
@@ -89,7 +89,7 @@ def predict(
     on_terminal = output is None and sys.stdout.isatty()
     as_records = bool(only) and not (as_json or on_terminal or fields or top_k)
     formats: list[Format] = ["lines"] if given else [reading.form or format_of(path) for path in paths]
-    answers = answer_form(output, as_json, formats if as_records else ())
+    output_format = answer_format(output, as_json, formats if as_records else ())
 
     prepare_to_compute()
     from mha_cli.cli.answers import answer_writer, with_columns_of_the_first
@@ -107,13 +107,13 @@ def predict(
     else:
         columns, calls = (reading.text_column, names, model.text_column), (warnings.append, answering.on_wait)
         records = read_inputs(paths, reading.form, *columns, standard_input(), reading.dialect, *calls)
-    if ALL in names and answers != "jsonl":
+    if ALL in names and output_format != "jsonl":
         names, records = with_columns_of_the_first(names, records)
     # No count where the terminal shows answers or typed texts.
     typed = not given and STANDARD_INPUT in paths and os.isatty(standard_input())
     with (
         opened_output(output) as file,
-        answer_writer(answers, file, choice, model.class_names, names) as write,
+        answer_writer(output_format, file, choice, model.class_names, names) as write,
         counter(shown=not (on_terminal or quiet or typed)) as count,
     ):
         num_texts = num_written = num_unknown = num_words = num_withheld = 0

@@ -21,7 +21,7 @@ WAIT_SECONDS = 1.0  # longest single wait: Python does not notice a signal just 
 
 def read_inputs(
     paths: Sequence[str],
-    form: Format | None = None,
+    record_format: Format | None = None,
     text_column: str | None = None,
     fields: Sequence[str] = (),
     default_column: str = TEXT_COLUMN,
@@ -34,7 +34,7 @@ def read_inputs(
 
     Args:
         paths: files, or patterns of them as in ``matching_paths``; ``-`` is standard input.
-        form: format of all of them; None takes each file's from its extension.
+        record_format: format of all of them; None takes each file's from its extension.
         text_column: column or key of the text; None takes ``default_column``. Plain lines have none.
         fields: columns or keys to keep; a JSON object that lacks one has null there.
         default_column: column or key of the text if the user names none.
@@ -46,15 +46,15 @@ def read_inputs(
     for path in paths:
         with _faults_named(path):
             os.stat(standard_input if path == STANDARD_INPUT else path)
-    forms = [form or format_of(path) for path in paths]
-    refuse_column_of_plain_lines(text_column, forms)
+    formats = [record_format or format_of(path) for path in paths]
+    refuse_column_of_plain_lines(text_column, formats)
     columns = Columns(text_column or default_column, tuple(fields))
 
     def one_by_one() -> Iterator[Record]:
-        for path, path_form in zip(paths, forms, strict=True):
-            warnings = StreamWarnings(guessed=form is None)
+        for path, path_format in zip(paths, formats, strict=True):
+            warnings = StreamWarnings(guessed=record_format is None)
             with closing(_pieces(path, standard_input, on_wait)) as pieces:
-                yield from read_records(path_form, pieces, Reading(shown_name(path), columns, dialect, warnings))
+                yield from read_records(path_format, pieces, Reading(shown_name(path), columns, dialect, warnings))
             for warning in warnings.lines:
                 on_warning(warning)
 
@@ -72,9 +72,9 @@ def format_of(path: str) -> Format:
     return EXTENSIONS.get(extension_of(path), "lines")
 
 
-def refuse_column_of_plain_lines(text_column: str | None, forms: Iterable[Format]) -> None:
+def refuse_column_of_plain_lines(text_column: str | None, formats: Iterable[Format]) -> None:
     """Raise an MhaError for a column where all inputs are plain lines."""
-    if text_column is not None and set(forms) == {"lines"}:
+    if text_column is not None and set(formats) == {"lines"}:
         raise MhaError(f"--text-column {printable(text_column)}: plain lines have no columns", NAME_FORMAT)
 
 

@@ -40,7 +40,7 @@ def test_what_is_named_is_taken_whatever_its_name_and_once(folder: Path) -> None
 
 def test_a_uri_of_this_machine_is_a_path(folder: Path) -> None:
     (shard,) = find_shards([f"file://{folder}/a.txt"], None, Folder(f"file://{folder}/out"))
-    assert (shard.name, shard.form, shard.size) == (str(folder / "a.txt"), "lines", 5)
+    assert (shard.name, shard.record_format, shard.size) == (str(folder / "a.txt"), "lines", 5)
     assert shard.stem == shard_of(folder / "a.txt").stem
 
 
