@@ -20,6 +20,7 @@ from mha_cli.config.loading import config_from_dict
 from mha_cli.config.parameters import parameter_table
 from mha_cli.config.settings import Config, ModelConfig, SampleData, TextConfig, TrainingConfig
 from mha_cli.preparation.prepare import PreparedData
+from tests.checkpoints import small_checkpoint_file
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -122,6 +123,12 @@ def random_weights() -> Callable[[Config, int, int], dict[str, np.ndarray]]:
 def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """``tmp_path`` is the current folder."""
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint with random weights, for commands that only have to have one. Not to be written to."""
+    return small_checkpoint_file(tmp_path_factory.mktemp("small") / "small.keras")
 
 
 @pytest.fixture

@@ -133,7 +133,7 @@ def test_a_directory_is_checked_when_it_is_held(monkeypatch: pytest.MonkeyPatch)
         with locked(folder):
             yield
 
-    monkeypatch.setattr("mha_cli.checkpoint.runs.locked", locked_late)
+    monkeypatch.setattr("mha_cli.runs.locked", locked_late)
     with pytest.raises(MhaError, match="holds a finished run"), run_directory(Path("run"), Config()):
         pass
     assert Path("run/metrics.json").read_text() == "precious"

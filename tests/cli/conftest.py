@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.checkpoints import small_checkpoint_file
 from tests.cli.command import SCORED_SETTINGS, TINY, TINY_SETTINGS, Mha, Result, Run, run_here, set_all
 
 
@@ -23,12 +22,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def scored(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """``mha train`` with a linear model and bfloat16. Not to be written to."""
     return once(tmp_path_factory, "scored", lambda cwd: run_here("train", "--config", TINY, *set_all(*SCORED_SETTINGS), "--json", cwd=cwd))
-
-
-@pytest.fixture(scope="session")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint with random weights, for commands that only have to have one. Not to be written to."""
-    return small_checkpoint_file(tmp_path_factory.mktemp("small") / "small.keras")
 
 
 @pytest.fixture
