@@ -19,6 +19,7 @@ from tests.cli.command import TRACED_SOON, Result, Run, refusal, run_here, set_a
 from tests.errors import error_of
 from tests.tables import write_table
 from tests.training.interruptions import assert_same_run, interrupt, train
+from tests.training.numpy_trainer import in_numpy
 
 WORDS = {"food": "soup cake bread", "price": "cheap costly bargain", "staff": "waiter smile rude", "noise": "loud music quiet"}
 SETTINGS = (*TRACED_SOON, "model.embed_dim=8", "model.num_heads=2", "model.feed_forward_dim=8", "linear.buckets=4096", "training.epochs=2")
@@ -34,10 +35,17 @@ def rows(classes: str, num_texts: int, seed: int) -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """``mha train --config text`` on texts of three classes. Not to be written to."""
+    """``mha train --config text`` on texts of three classes, in NumPy. Not to be written to."""
     cwd = tmp_path_factory.mktemp("visits")
     write_table(cwd / "visits.csv", rows("food price staff", 240, seed=0))
-    return Run(cwd, run_here("train", "--config", "text", *set_all("data.train=visits.csv", *SETTINGS), cwd=cwd))
+    with pytest.MonkeyPatch.context() as patch:
+        in_numpy(patch.setattr)
+        return Run(cwd, run_here("train", "--config", "text", *set_all("data.train=visits.csv", *SETTINGS), cwd=cwd))
+
+
+@pytest.fixture
+def trains_in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_numpy(monkeypatch.setattr)
 
 
 def train_on(trained: Run, output: Path, *settings: str) -> Result:
@@ -73,6 +81,7 @@ def test_more_texts_and_a_new_class_come_after_the_old_ones(trained: Run, tmp_pa
     assert read_checkpoint(tmp_path / "pruned.keras").class_names == after.class_names
 
 
+@pytest.mark.usefixtures("trains_in_numpy")
 def test_without_its_texts_a_run_keeps_what_it_can(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     more, run = tmp_path / "more.csv", tmp_path / "run"
     write_table(more, rows("food noise", 120, seed=1))
@@ -90,6 +99,7 @@ def test_without_its_texts_a_run_keeps_what_it_can(trained: Run, tmp_path: Path,
     assert answers(run, rows("price", 60, seed=3)) > 0.5
 
 
+@pytest.mark.usefixtures("trains_in_numpy")
 def test_the_later_label_of_a_text_counts(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corrected = [(text, "price") for text, label in rows("food price staff", 240, seed=0) if label == "food"][:40]
     write_table(tmp_path / "corrections.csv", corrected)
@@ -143,6 +153,7 @@ def test_a_config_that_names_other_data_than_the_checkpoint_is_not_followed(trai
     assert shown == f"--from {run}: {fault}; put the config.yaml of its training back"
 
 
+@pytest.mark.usefixtures("trains_in_numpy")
 def test_an_unfinished_base_is_named_and_numbers_go_on(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copy(trained.cwd / "visits.csv", tmp_path)
     for name in ("visits", "visits-2", "covid-19"):
@@ -163,6 +174,7 @@ def test_other_shapes_and_other_held_out_texts_are_refused(trained: Run, tmp_pat
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.usefixtures("trains_in_numpy")
 def test_an_interrupted_run_goes_on(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_table(tmp_path / "more.csv", rows("food price staff noise", 60, seed=4))
     monkeypatch.chdir(trained.cwd)
@@ -173,6 +185,7 @@ def test_an_interrupted_run_goes_on(trained: Run, tmp_path: Path, monkeypatch: p
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 
+@pytest.mark.usefixtures("trains_in_numpy")
 def test_a_program_trains_on() -> None:
     settings = {"embed_dim": 8, "num_heads": 2, "feed_forward_dim": 8, "epochs": 2, "linear": {"buckets": 4096}}
     texts, labels = zip(*rows("food price", 120, seed=0), strict=True)
