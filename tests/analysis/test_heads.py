@@ -13,7 +13,7 @@ from mha_cli.analysis.inside.head_scores import HeadReport, HeadScore, gradient_
 from mha_cli.analysis.inside.pruning import least_important, retrain, without_heads
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoint
 from mha_cli.config.loading import load_config
-from mha_cli.config.settings import SampleData
+from mha_cli.config.settings import Config, SampleData
 from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.linear.composition import decompose
 from mha_cli.linear.fit import fit_linear_model
@@ -31,6 +31,7 @@ from tests.checkpoints import small_checkpoint
 from tests.cli.command import TINY
 from tests.errors import error_of
 from tests.reviews import encoded
+from tests.tables import write_table
 from tests.training.interruptions import train
 from tests.training.numpy_trainer import in_numpy
 
@@ -189,29 +190,37 @@ def validation_loss(checkpoint: Checkpoint) -> float:
     return mean_loss_and_accuracy(Scorer(checkpoint)(reviews), reviews.labels)[0]
 
 
+def trained_in_numpy(config: Config, folder: Path) -> Checkpoint:
+    with pytest.MonkeyPatch.context() as patch:
+        in_numpy(patch.setattr)
+        return read_checkpoint(train(config, folder / "run").checkpoint)
+
+
 def with_training(checkpoint: Checkpoint, **training: Any) -> Checkpoint:
     return dataclasses.replace(checkpoint, config=checkpoint.config.changed(training={"monitor": "loss", **training}))
 
 
 @pytest.mark.exhaustive
-@pytest.mark.usefixtures("untraced")
-def test_retraining_mends_and_keeps_the_shapes(checkpoint_path: Path) -> None:
-    pruned = with_training(without_heads(read_checkpoint(checkpoint_path), [(0, 0)]), learning_rate=2e-1)
-    embeddings = pruned.weights["embedding/token_embedding/words"]
-    noisy = embeddings + np.random.default_rng(0).normal(0, 0.5, embeddings.shape).astype(np.float32)
-    pruned = dataclasses.replace(pruned, weights={**pruned.weights, "embedding/token_embedding/words": noisy})
+@pytest.mark.parametrize("monitor", ["loss", "last"])
+def test_retraining_mends_and_keeps_the_shapes(monitor: str, tmp_path: Path) -> None:
+    """Of a run whose last epoch was kept, the most accurate one is, since the last may be worse than the start."""
+    rows = ((f"lamp {number} {('broke', 'works')[number % 2]}", ("bad", "good")[number % 2]) for number in range(200))
+    data = ["data.source=files", f"data.train={write_table(tmp_path / 'lamps.csv', rows)}", "training.epochs=1"]
+    checkpoint = trained_in_numpy(load_config(TINY, [*data, "model.attention_implementation=fused"]), tmp_path)
+    pruned = with_training(without_heads(checkpoint, [(0, 0)]), learning_rate=1e-1, monitor=monitor)
+    path = "classifier/kernel"  # answers the opposite
+    pruned = dataclasses.replace(pruned, weights={**pruned.weights, path: -pruned.weights[path]})
     records: list[EpochRecord] = []
-    retrained = retrain(pruned, 12, pruned.config.data, Callbacks(on_epoch=records.append))
-    assert {path: weight.shape for path, weight in retrained.weights.items()} == {
-        path: weight.shape for path, weight in pruned.weights.items()
-    }
-    assert retrained.config == pruned.config
-    assert retrained.vocabulary.tokens == pruned.vocabulary.tokens
-    before, after = validation_loss(pruned), validation_loss(retrained)
-    assert after < before
-    assert [record.epoch for record in records] == [*range(1, 13)]
+    retrained = retrain(pruned, 4, pruned.config.data, Callbacks(on_epoch=records.append))
+    shapes = [{path: weight.shape for path, weight in one.weights.items()} for one in (retrained, pruned)]
+    assert shapes[0] == shapes[1]
+    assert (retrained.config, retrained.vocabulary.tokens) == (pruned.config, pruned.vocabulary.tokens)
+    after = validation_loss(retrained)
+    assert after < validation_loss(pruned)
+    assert [record.epoch for record in records] == [1, 2, 3, 4]
     assert retrained.metrics["validation_loss"] == pytest.approx(after, abs=1e-5)
-    assert retrained.metrics["epoch"] == min(records, key=lambda record: record.validation_loss).epoch
+    best = max(records, key=lambda record: record.validation_accuracy if monitor == "last" else -record.validation_loss)
+    assert retrained.metrics["epoch"] == best.epoch
 
 
 @pytest.mark.exhaustive
@@ -227,9 +236,7 @@ def test_scores_that_have_learnt_from_the_validation_part_do_not_say_there_how_m
         "training.learning_rate=0.01",
     ]
     config = load_config(TINY, overrides)
-    with pytest.MonkeyPatch.context() as patch:
-        in_numpy(patch.setattr)
-        checkpoint = read_checkpoint(train(config, tmp_path / "run").checkpoint)
+    checkpoint = trained_in_numpy(config, tmp_path)
     prepared = prepare(config)
     trainer, start = Trainer(config, prepared), EpochRecord(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, True)
     start_from(trainer.model, decompose(checkpoint.weights)[0])

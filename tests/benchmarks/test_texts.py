@@ -62,6 +62,7 @@ def test_every_system_learns_from_every_draw() -> None:
     assert texts.jobs(["nbsvm"], [0, 1], is_drawn=True) == [("nbsvm", 0), ("nbsvm", 1)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.extras
 def test_features_are_those_of_each_text_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("transformers", exc_type=ImportError)
