@@ -9,7 +9,7 @@ import mha_cli
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.config.settings import SampleData
 from mha_cli.sources.sample import SampleTexts
-from tests.checkpoints import small_checkpoint, small_checkpoint_file, write_run
+from tests.checkpoints import small_checkpoint, write_run
 from tests.cli.command import Mha, Run, has_control_characters, run_mha, tree
 
 
@@ -82,17 +82,6 @@ def test_thresholds_are_found_and_kept_and_predict_goes_by_them(small: bool, mha
     assert f"{found[0]['threshold']:.4f}" in shown
 
 
-def test_thresholds_of_many_classes(mha: Mha, tmp_path: Path) -> None:
-    names = tuple(f"class{number}" for number in range(17))
-    small_checkpoint_file(tmp_path / "many.keras", names)
-    (tmp_path / "more.csv").write_text("text,label\n" + "".join(f"the film,{name}\na superb film,{name}\n" for name in names))
-    shown = mha("evaluate", "many.keras", "--data", "more.csv", "--find-threshold", "precision=1", "-o", "kept.keras").stdout
-    assert mha("evaluate", "kept.keras", "--data", "more.csv").stdout.count("none") == shown.count("none") == 15
-    assert "17 of 17 classes miss the target at every threshold" in shown
-    assert "the 15 that find least, of 17 (--json has all)" in shown
-    assert "0.0% of the texts are answered, 0.0% of these rightly" in shown
-
-
 def test_thresholds_are_chosen_on_the_part_held_out_and_go_into_a_run(trained: Run, mha: Mha, tmp_path: Path) -> None:
     copytree(trained.directory, tmp_path / "mine")
     done = mha("evaluate", "mine", "--find-threshold", "precision=0.9", "--output", "mine", "--json")
@@ -120,17 +109,3 @@ def test_one_class_has_no_roc_curve(small: Path, mha: Mha, tmp_path: Path) -> No
     (tmp_path / "mine.csv").write_text("text,label\nthe film,pos\nsuperb,pos\n")
     assert mha("evaluate", small, "--data", "mine.csv", "--json").json["roc_auc"] is None
     assert "not defined: a class does not occur" in mha("evaluate", small, "--data", "mine.csv").stdout
-
-
-def test_class_names_may_hold_anything(mha: Mha, tmp_path: Path) -> None:
-    names = ("[bold]\x1b[31mred[/]", "a\tb\nc", "🙂")
-    small_checkpoint_file(tmp_path / "odd.keras", names)
-    (tmp_path / "mine.jsonl").write_text("\n".join(json.dumps({"kind": name, "body": "the film"}) for name in names))
-    arguments = ("evaluate", "odd.keras", "--data", "mine.jsonl", "--text-column", "body", "--label-column", "kind")
-    result = mha(*arguments).silent()
-    assert not has_control_characters(result.stdout)
-    for shown in (r"[bold]\x1b[31mred[/]", r"as a\tb\nc", "🙂"):
-        assert shown in result.stdout
-    as_json = mha(*arguments, "--json").stdout
-    assert not has_control_characters(as_json)
-    assert [score["name"] for score in json.loads(as_json)["classes"]] == list(names)

@@ -11,8 +11,7 @@ import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.runtime.inspection import explain as explain_text
-from tests.checkpoints import small_checkpoint_file
-from tests.cli.command import TIMEOUT, Mha, Result, fork, has_control_characters, run_on_terminal
+from tests.cli.command import TIMEOUT, Mha, Result, fork, run_on_terminal
 from tests.cli.test_attention import TEXT, WORDS, even_heads
 from tests.pages.pages import data_of
 
@@ -121,18 +120,6 @@ def test_gradients_beside_it(explain: Mha, small: Path, tmp_path: Path) -> None:
     for value in expected:
         assert f"{value:+.4f}" in result.stdout
     assert data_of(tmp_path / "why.html")["gradients"] == pytest.approx(expected, abs=1e-6)
-
-
-def test_hostile_class_names_and_texts_are_shown_as_they_are(mha: Mha, tmp_path: Path) -> None:
-    names = ("[red]bad[/red]", "[/nonsense]\x1b[31m", "</script>")
-    checkpoint = small_checkpoint_file(tmp_path / "a.keras", class_names=names)
-    text = "[bold]the[/bold] \x1b[31mfilm\x1b]0;title\x07 映画 [/red]"
-    result = mha("explain", text, "-c", checkpoint, "--html", "why.html").silent()
-    assert not has_control_characters(result.stdout)
-    label = explain_text(read_checkpoint(checkpoint), text).prediction.label.replace("\x1b", r"\x1b")
-    assert result.lines[0].startswith(f"{label} 0.")
-    assert f"What decides for {label}" in result.stdout
-    assert data_of(tmp_path / "why.html")["prediction"].startswith(names)
 
 
 # Where the one text of `mha explain` and `mha attention` comes from

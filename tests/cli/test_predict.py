@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mha_cli.checkpoint.file import write_checkpoint
-from tests.checkpoints import small_checkpoint, small_checkpoint_file
+from tests.checkpoints import small_checkpoint
 from tests.cli.command import Mha, Result, has_control_characters, nearly, run_on_terminal
 
 TEXTS = ("the film was superb", "dreadful, dreadful", "not a film", "a superb film, not a dreadful one .")
@@ -44,14 +44,6 @@ def test_a_text_gets_the_same_answer_on_every_way_in(arguments: list[str], stdin
     result = predict("--json", *arguments, stdin=lines if stdin == "LINES" else stdin).silent()
     for said, expected in zip(result.lines, predict("--json", *TEXTS).lines, strict=True):
         assert json.loads(said) == nearly(json.loads(expected))
-
-
-def test_class_names_are_data_too(mha: Mha, tmp_path: Path) -> None:
-    small_checkpoint_file(tmp_path / "odd.keras", ("[bold]\x1b[31mred[/]", "a\tb\nc\x00", "🙂"), seed=3)
-    plain, as_json = (mha("predict", "-c", "odd.keras", *option, *TEXTS) for option in ([], ["--json"]))
-    assert not has_control_characters(plain.stdout + as_json.stdout)
-    assert {line.split("\t")[0] for line in plain.lines} <= {r"[bold]\x1b[31mred[/]", r"a\tb\nc\x00", "🙂"}
-    assert set(json.loads(as_json.lines[0])["probabilities"]) == {"[bold]\x1b[31mred[/]", "a\tb\nc\x00", "🙂"}
 
 
 def test_a_terminal_sees_the_beginning_of_each_text(small: Path, tmp_path: Path) -> None:

@@ -1,14 +1,18 @@
-"""Every command with a model of 77 classes with long names, on a terminal of 80 columns."""
+"""Every command with a model of 77 classes with long names, on a terminal of 80 columns, and with names that a terminal might obey."""
 
+import json
 import random
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from mha_cli.errors import printable
 from tests.checkpoints import WORDS, small_checkpoint_file
-from tests.cli.command import Mha, run_here
+from tests.cli.command import Mha, has_control_characters, run_here, step_by_step
 from tests.tables import write_table
 
+HOSTILE = ("[bold]\x1b[31mred[/red]", "[/nonsense]a\tb\nc\x00", "</script>🙂")
 NAMES = tuple(f"balance_not_updated_after_cheque_or_cash_deposit_{number:02}" for number in range(77))
 
 
@@ -19,11 +23,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     small_checkpoint_file(folder / "many.keras", NAMES)
     texts = [(" ".join(rng.choices(WORDS, k=5)), rng.choice(NAMES[2:])) for _ in range(300)]
     write_table(folder / "mine.csv", [*texts, *(("a film", name) for name in NAMES[2:])])
+    small_checkpoint_file(folder / "hostile.keras", HOSTILE)
+    lines = [json.dumps({"text": f"the film {row}", "label": name}) for row, name in enumerate(HOSTILE)]
+    (folder / "hostile.jsonl").write_text("\n".join(lines))
     return folder
 
 
 @pytest.fixture
-def mha(folder: Path, untraced: None) -> Mha:
+def mha(folder: Path) -> Mha:
     """``mha ARGS`` in that folder."""
     return lambda *args: run_here(*args, cwd=folder, env={"COLUMNS": "80"})
 
@@ -59,9 +66,40 @@ def test_the_worst_classes_and_the_most_frequent_confusions(mha: Mha) -> None:
     ids=lambda arguments: arguments[0],
 )
 def test_tables_fit_the_terminal(arguments: tuple[str, ...], mha: Mha) -> None:
-    result = mha(*arguments).well()
+    with step_by_step() if arguments[0] == "heads" else nullcontext():
+        result = mha(*arguments).well()
     assert all(len(line) <= 80 for line in result.lines if line.startswith(("┏", "┃", "│", "└", " ")))
     assert len(result.lines) < 130
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("evaluate", "hostile.keras", "--data", "hostile.jsonl"),
+        ("evaluate", "hostile.keras", "--data", "hostile.jsonl", "--find-threshold", "recall=0.1"),
+        ("predict", "-c", "hostile.keras", "--top-k", "all", "the film"),
+        ("explain", "-c", "hostile.keras", "[bold]the[/bold] \x1b[31mfilm\x1b]0;title\x07 [/red]"),
+        ("attention", "-c", "hostile.keras", "the film"),
+        ("doctor", "hostile.keras"),
+    ],
+    ids=" ".join,
+)
+def test_names_are_shown_and_not_obeyed(arguments: tuple[str, ...], mha: Mha) -> None:
+    shown, as_json = mha(*arguments).well().stdout, mha(*arguments, "--json").well().stdout
+    assert not has_control_characters(shown + as_json)
+    assert any(printable(name) in shown for name in HOSTILE)
+    assert any(json.dumps(name, ensure_ascii=False) in as_json for name in HOSTILE)
+
+
+def test_thresholds_of_many_classes(mha: Mha, folder: Path) -> None:
+    names = NAMES[:17]
+    small_checkpoint_file(folder / "some.keras", names)
+    write_table(folder / "more.csv", ((text, name) for name in names for text in ("the film", "a superb film")))
+    shown = mha("evaluate", "some.keras", "--data", "more.csv", "--find-threshold", "precision=1", "-o", "kept.keras").stdout
+    assert mha("evaluate", "kept.keras", "--data", "more.csv").stdout.count("none") == shown.count("none") == 15
+    assert "17 of 17 classes miss the target at every threshold" in shown
+    assert "the 15 that find least, of 17 (--json has all)" in shown
+    assert "0.0% of the texts are answered, 0.0% of these rightly" in shown
 
 
 @pytest.mark.parametrize(
