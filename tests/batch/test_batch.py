@@ -1,6 +1,5 @@
 """`mha batch` on this machine: its parts, resumed batches, unreadable input, signals and kills."""
 
-import errno
 import hashlib
 import json
 import os
@@ -24,10 +23,10 @@ from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.errors import MhaError
 from mha_cli.records.readers import Format
 from mha_cli.runtime.classifier import Classifier
-from mha_cli.runtime.workers import Worker
 from tests.batch.archive import expected, numbered, refuse_anything_else, rows_of, write_archive
 from tests.checkpoints import rewrite, small_checkpoint_file
 from tests.cli.command import ROOT, TIMEOUT, Mha, Result, children_of, environment, fork, refusal, run_here, run_mha, run_on_terminal, tree
+from tests.cli.forks import Forked
 
 Classify = Callable[..., list[ShardReport]]
 
@@ -231,28 +230,37 @@ def test_shares_and_workers_make_the_same_parts_as_one_process(folder: Path, bat
     assert tree(folder / "out") == whole
 
 
-@pytest.mark.parametrize(("model", "code"), [("model.keras", 0), ("other.keras", 2)])
-def test_two_batches_write_to_one_folder_only_if_they_write_the_same(
-    model: str, code: int, folder: Path, batch_here: Mha, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    another = partial(run_here, "batch", "in/b.jsonl", "-o", "out", "-c", model, cwd=folder)
+def long_archive(folder: Path) -> dict[str, int]:
+    """An archive that takes a while; the rows of each file."""
+    counts = write_archive(folder / "long", rows=500)
+    for copy in range(10):
+        shutil.copy(folder / "long" / "a.txt", folder / "long" / f"{copy}.txt")
+        counts[f"{folder}/long/{copy}.txt"] = 500
+    return counts
+
+
+def begun(folder: Path, workers: int) -> Forked:
+    """A batch of that archive that has written its first part."""
+    process = fork(["batch", "long", "-o", "out", "-c", "model.keras", "--workers", str(workers)], folder, text=True)
+    while not [*folder.glob("out/_*")]:
+        assert process.poll() is None
+        time.sleep(0.01)
+    return process
+
+
+def test_two_batches_write_to_one_folder_only_if_they_write_the_same(folder: Path, batch: Mha) -> None:
     small_checkpoint_file(folder / "other.keras", seed=1)
-    begin, found = Worker.__init__, list[Result]()
-
-    def begin_another_before(worker: Worker, work: Any, method: str) -> None:
-        if not found:
-            found.append(None)  # type: ignore[arg-type]
-            found[0] = another()
-        begin(worker, work, method)
-
-    monkeypatch.setattr(Worker, "__init__", begin_another_before)
-    assert batch_here("in").code == 0
-    (second,) = found
-    assert second.code == code
-    said = f"{folder}/out: another batch writes there, of another model, format or column; wait for it, or choose another folder"
-    assert not code or refusal(second) == said
+    long_archive(folder)
+    with begun(folder, workers=1) as first:
+        first.send_signal(signal.SIGSTOP)
+        second = run_mha("batch", "in/b.jsonl", "-o", "out", "-c", "other.keras", cwd=folder)
+        said = f"{folder}/out: another batch writes there, of another model, format or column; wait for it, or choose another folder"
+        assert refusal(second) == said
+        batch("in/b.jsonl").well()
+        first.send_signal(signal.SIGCONT)
+        assert first.wait(TIMEOUT) == 0
     refuse_anything_else(folder / "out")
-    assert another().code == 0  # the first one has ended
+    run_mha("batch", "in/b.jsonl", "-o", "out", "-c", "other.keras", cwd=folder).well()
 
 
 # What cannot be read
@@ -304,23 +312,13 @@ def test_a_poisoned_file_is_reported_and_the_rest_goes_on(folder: Path, batch: M
     assert {os.path.relpath(row["file"], folder / "in") for row in rows_of(folder / "out")} == {"a.txt", "more/d.csv", "new.txt"}
 
 
-def test_a_shard_that_fails_keeps_the_part_of_an_earlier_batch(folder: Path, classify: Classify, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shard_that_fails_keeps_the_part_of_an_earlier_batch(folder: Path, classify: Classify) -> None:
     name = "more/d.csv"
     classify(name)
-    before, opened = tree(folder / "out"), LocalFiles.open
-
-    def refuse(files: LocalFiles, path: str) -> IO[bytes]:
-        if path.endswith(".csv"):
-            raise OSError(errno.EIO, "Input/output error")
-        return opened(files, path)
-
+    before = tree(folder / "out")
     assert classify(name, text_column="review")[0].fault
     os.utime(folder / "in" / name)  # the same bytes
     assert classify(name, "jsonl")[0].fault
-    small_checkpoint_file(folder / "model.keras", seed=1)
-    with monkeypatch.context() as patched:
-        patched.setattr(LocalFiles, "open", refuse)
-        assert classify(name)[0].fault == f"{folder}/in/{name}: cannot be read: Input/output error"
     assert tree(folder / "out") == before
 
 
@@ -390,15 +388,8 @@ def test_a_process_that_is_killed_is_replaced_three_times(
     ("number", "code", "said"), [(signal.SIGINT, 130, "error: interrupted\n"), (signal.SIGTERM, 143, ""), (signal.SIGKILL, -9, "")]
 )
 def test_a_batch_that_is_ended_goes_on(number: int, code: int, said: str, folder: Path, batch: Mha) -> None:
-    counts = write_archive(folder / "long", rows=500)
-    for copy in range(10):
-        shutil.copy(folder / "long" / "a.txt", folder / "long" / f"{copy}.txt")
-        counts[f"{folder}/long/{copy}.txt"] = 500
-    arguments = ["batch", "long", "-o", "out", "-c", "model.keras", "--workers", "2"]
-    with fork(arguments, folder, text=True) as process:
-        while not [*folder.glob("out/_*")]:
-            assert process.poll() is None
-            time.sleep(0.01)
+    counts = long_archive(folder)
+    with begun(folder, workers=2) as process:
         started = children_of(process.pid)
         assert len(started) == 2
         process.send_signal(number)

@@ -25,7 +25,7 @@ Start = Callable[..., Forked]
 pytest.importorskip("ray")
 pytestmark = [pytest.mark.extras, pytest.mark.process]
 
-NUM_FILES, ROWS = 30, 60
+NUM_FILES, ROWS = 24, 40
 TEXT = "a superb and moving film with a dull and tedious end that nobody will remember"
 
 
@@ -141,10 +141,10 @@ def test_a_batch_on_a_cluster(tmp_path: Path, archive: dict[str, int], start: St
         other = Machine(tmp_path / "other", "--address", address)
         machines.callback(other.die)
         batch = start(tmp_path, "--address", address, "--json")
-        for done in (2, 8):
+        for done in (2, 6):
             wait_for(done, batch, tmp_path / "out")
             kill_one(head.pid, "ray::_classify")
-        wait_for(14, batch, tmp_path / "out")
+        wait_for(10, batch, tmp_path / "out")
         other.die()
         refuse_other_rows(tmp_path, archive, batch)
 

@@ -178,11 +178,6 @@ def test_one_record_of_many_by_the_id_that_predict_gives(
     assert result.json["label"] == json.loads(predicted.lines[1])["label"]
 
 
-def test_the_only_record_of_a_table_needs_no_number(small: Path, mha: Mha, tmp_path: Path) -> None:
-    (tmp_path / "review.csv").write_text('text\n"The film\nwas superb"\n')
-    assert mha("explain", "-i", "review.csv", "-c", small, "--json").silent().json["words"] == ["The", "film", "was", "superb"]
-
-
 @pytest.mark.parametrize("command", ["explain", "predict"])
 def test_a_terminal_as_stdin_gets_help(command: str, small: Path, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()

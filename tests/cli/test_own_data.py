@@ -67,7 +67,7 @@ def test_what_training_says_next_works(trained: tuple[Path, Result], mha: Mha) -
 
 
 @pytest.mark.parametrize(("refit", "unseen"), [(False, "--split validation"), (True, "--data FILE")])
-def test_what_training_says_next_scores_texts_that_it_has_not_learnt_from(refit: bool, unseen: str) -> None:
+def test_what_training_says_next_scores_unseen_texts(refit: bool, unseen: str) -> None:
     data = {"source": "files", "train": "mine.csv"}
     config = config_from_dict({"auto": True, "data": data, "linear": {"max_ngram": 2}, "training": {"refit_linear": refit}}, "test")
     assert scoring_command(Path("runs/mine"), config) == f"mha evaluate runs/mine {unseen}"
