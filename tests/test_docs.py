@@ -112,7 +112,7 @@ def test_figures_print_what_the_page_says(tmp_path: Path, monkeypatch: pytest.Mo
     assert {path.name for path in tmp_path.iterdir()} == {"projections.png", "scale.png"}
 
 
-def test_the_command_of_every_figure_is_named_below_it_and_every_figure_is_shown() -> None:
+def test_every_figure_is_shown_above_its_command() -> None:
     shown = set()
     for page in PAGES:
         text = page.read_text("utf-8")

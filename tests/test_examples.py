@@ -66,7 +66,7 @@ NOT_RUN = {
     "python -c": "downloads a data set",
     "mha predict … | head": "has a placeholder; tests/cli/test_predict_output.py has a reader that leaves",
     "mha batch s3://": "needs an object store",
-    "mha train --from": "needs a run and its texts; tests/cli/test_training_on.py trains on",
+    "mha train --from": "needs a run and its texts; tests/preparation/test_training_on.py trains on",
     "huggingface-cli download": "downloads an encoder",
     "mha train --config imdb-pretrained": "needs an encoder; tests/pretrained/test_commands.py trains with one",
     "mha train --config pretrained": "needs an encoder; tests/pretrained/test_commands.py trains with one",

@@ -63,7 +63,7 @@ def test_the_name_of_a_run(tmp_path: Path) -> None:
     assert {path: run_name(Path(path)) for path in names} == names
 
 
-def test_the_checkpoint_is_the_given_one_or_that_of_the_environment_or_the_last_one_or_the_packaged_one() -> None:
+def test_which_checkpoint_is_taken() -> None:
     packaged, reason = choose_checkpoint(None, {})
     assert reason == "the model that comes with mha"
     assert read_checkpoint(packaged).class_names == ("neg", "pos")

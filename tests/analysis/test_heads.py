@@ -226,7 +226,7 @@ def test_retraining_mends_and_keeps_the_shapes(monitor: str, tmp_path: Path) -> 
 @pytest.mark.exhaustive
 @pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("monitor", ["loss", "last"])
-def test_scores_that_have_learnt_from_the_validation_part_do_not_say_there_how_much_they_count(monitor: str, tmp_path: Path) -> None:
+def test_scores_refitted_with_the_validation_part_do_not_weigh_themselves(monitor: str, tmp_path: Path) -> None:
     overrides = [
         "data.num_texts=300",
         "linear.max_ngram=1",

@@ -248,7 +248,7 @@ def begun(folder: Path, workers: int) -> Forked:
     return process
 
 
-def test_two_batches_write_to_one_folder_only_if_they_write_the_same(folder: Path, batch: Mha) -> None:
+def test_two_batches_in_one_folder_have_to_write_the_same(folder: Path, batch: Mha) -> None:
     small_checkpoint_file(folder / "other.keras", seed=1)
     long_archive(folder)
     with begun(folder, workers=1) as first:

@@ -70,7 +70,7 @@ def test_a_short_review_is_a_heat_map(attention: Mha, small: Path) -> None:
     assert numbers.index("3") == rows[0].index(WORDS[0]) + 8 + 3 * 3 + 2  # a number stands above the end of its column
 
 
-def test_attention_close_to_uniform_is_said_in_place_of_equal_shades(mha: Mha, tmp_path: Path) -> None:
+def test_attention_close_to_uniform_is_said(mha: Mha, tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "even.keras", even_heads(0, 1))
     result = mha("attention", TEXT, "-c", "even.keras").silent()
     heading, said, way_out = result.lines
@@ -177,7 +177,7 @@ def test_the_page_tells_of_the_model_what_its_file_says(mha: Mha, tmp_path: Path
         assert model["weights"] == f"{sum(weight.size for weight in checkpoint.weights.values()):,}"
 
 
-def test_the_picture_names_heads_and_words_marks_unknown_ones_and_tells_the_entropy(blocks: Path, mha: Mha, tmp_path: Path) -> None:
+def test_what_the_picture_says(blocks: Path, mha: Mha, tmp_path: Path) -> None:
     text = "The Zyzzyva it’s superb"
     mha("attention", text, "-c", blocks, "--png", "heads.svg")
     drawn = (tmp_path / "heads.svg").read_text()

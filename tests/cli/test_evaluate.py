@@ -93,7 +93,7 @@ def test_thresholds_are_chosen_on_the_part_held_out_and_go_into_a_run(trained: R
 
 
 @pytest.mark.parametrize("own", [True, False])
-def test_texts_that_a_run_has_learnt_from_are_counted_and_labels_merged_as_there(own: bool, mha: Mha, tmp_path: Path) -> None:
+def test_training_texts_are_counted_and_labels_merged(own: bool, mha: Mha, tmp_path: Path) -> None:
     data = {"source": "files", "train": "mine.csv", "merge_labels": {"POS": "pos"}}
     run = write_run(tmp_path / "run", small_checkpoint(), own, data=data)
     (tmp_path / "mine.csv").write_text("text,label\nthe film,pos\nsuperb,POS\ndull,neg\nfair,pos\nfair,neg\n")

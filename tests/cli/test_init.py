@@ -64,7 +64,7 @@ def test_as_json(tmp_path: Path, mha: Mha) -> None:
     assert data_of(tmp_path / "my lamps.yaml")["train"] == ["lamps-*.txt", "lamps-1.txt"]
 
 
-def test_a_config_that_is_there_stays_unless_forced_and_invalid_data_write_none(tmp_path: Path, mha: Mha) -> None:
+def test_no_config_is_overwritten_or_written_for_invalid_data(tmp_path: Path, mha: Mha) -> None:
     (tmp_path / "lamps.csv").write_text(ROWS)
     (tmp_path / "fault.csv").write_text(ROWS + "31;fine;\n")
     (tmp_path / "lamps.yaml").write_text("mine")
@@ -83,7 +83,7 @@ def test_control_characters_of_the_data_are_not_printed(tmp_path: Path, mha: Mha
     assert data_of(tmp_path / "x.yaml").items() >= {"train": "b\x1b.csv", "text_column": "t\x1b"}.items()
 
 
-def test_rows_that_an_open_quote_swallows_are_reported_and_read_without_quoting(tmp_path: Path, mha: Mha) -> None:
+def test_rows_in_an_open_quote(tmp_path: Path, mha: Mha) -> None:
     rows = [f"{('bad', 'good')[number % 2]},lamp {number}" for number in range(30)]
     rows[3], rows[7] = 'good,"dull lamp', 'good,it was 5"'
     (tmp_path / "lamps.csv").write_text("\n".join(["label,text", *rows, ""]))

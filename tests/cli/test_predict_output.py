@@ -297,7 +297,7 @@ def answer_slowly(process: Forked, sent: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["xterm", "dumb"])
-def test_a_count_on_a_terminal_that_can_redraw_it_and_nothing_of_it_in_the_data(kind: str, small: Path, tmp_path: Path) -> None:
+def test_a_count_on_a_terminal(kind: str, small: Path, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     with start(["-c", small], tmp_path, stderr=theirs, env={"TERM": kind}) as process:
         os.close(theirs)

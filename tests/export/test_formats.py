@@ -127,7 +127,7 @@ def test_the_export_says_what_predict_says(format_name: str, model: dict[str, An
 
 
 @pytest.mark.parametrize("format_name", ["onnx", "litert"])
-def test_padding_is_not_looked_at_however_low_the_other_scores(format_name: str, mha: Mha, tmp_path: Path) -> None:
+def test_padding_is_never_looked_at(format_name: str, mha: Mha, tmp_path: Path) -> None:
     need_packages(format_name)
     checkpoint = small_checkpoint(use_scale=False)
     large = {path: weight * (3e4 if "key_kernel" in path or "query_kernel" in path else 1) for path, weight in checkpoint.weights.items()}

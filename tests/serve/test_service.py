@@ -325,7 +325,7 @@ def test_a_client_that_does_not_read_its_answers(answers: int, monkeypatch: pyte
         until(lambda: lost)
 
 
-def test_what_waits_is_computed_together_and_nothing_for_those_who_hang_up(
+def test_what_waits_is_computed_together(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("mha_cli.runtime.stream.MAX_BATCH_PROBABILITIES", 5)  # of two texts
