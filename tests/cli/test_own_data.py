@@ -37,7 +37,8 @@ def cwd(trained: tuple[Path, Result], tmp_path: Path) -> Path:
     return Path(shutil.copytree(trained[0], tmp_path / "copy"))
 
 
-def test_weights_of_texts(mha: Mha, cwd: Path) -> None:
+def test_weights_of_texts(mha: Mha, cwd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_numpy(monkeypatch.setattr)
     wrong = "".join(f"lamp {number} broke,good,{number % 2 / 100}\n" for number in range(24))
     right = "".join(f"{row},1\n" for row in ROWS.splitlines())
     (cwd / "weighted.csv").write_text("body,kind,sure\n" + right + wrong)

@@ -222,7 +222,7 @@ def test_a_text_with_a_label_near_its_threshold_is_labelled_next(mha: Mha, train
     thresholds = read_checkpoint(trained.cwd / RUN / "checkpoint.keras").thresholds
     answers = mha_cli.load(trained.cwd / RUN).predict(texts)
     margins = {one.text: min(abs(one.probabilities[name] - thresholds[name]) for name in WORDS) for one in answers}
-    assert sorted(margins, key=margins.__getitem__).index(found["text"]) < 10
+    assert margins[found["text"]] <= sorted(margins.values())[9] + 1e-5
     assert found["labels"] == "" and "column labels, '|' between them; an empty cell means no label" in result.stderr
 
 

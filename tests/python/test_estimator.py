@@ -164,6 +164,7 @@ def test_input_is_told_from_what_other_estimators_take() -> None:
         MHAClassifier(**SMALL).fit([1.0] * 120, LABELS)
 
 
+@pytest.mark.usefixtures("trained_in_numpy")
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_matrix_of_several_labels(sparse: bool) -> None:
     """The third label has no text, and the last text has no label."""
