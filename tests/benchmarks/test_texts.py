@@ -57,11 +57,6 @@ def test_a_draw_has_so_many_texts_of_every_class_and_another_seed_others(tmp_pat
     assert first == same != other
 
 
-def test_every_system_learns_from_every_draw() -> None:
-    assert texts.jobs(["nbsvm", "fasttext-5"], [0, 1]) == [("nbsvm", None), ("fasttext-5", 0), ("fasttext-5", 1)]
-    assert texts.jobs(["nbsvm"], [0, 1], is_drawn=True) == [("nbsvm", 0), ("nbsvm", 1)]
-
-
 @pytest.mark.exhaustive
 @pytest.mark.extras
 def test_features_are_those_of_each_text_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,6 @@ from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 
-from pydantic import ValidationError
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from mha_cli.checkpoint.file import read_checkpoint
@@ -121,7 +120,7 @@ UNREAD = "the body cannot be read as JSON: it is not UTF-8, is nested too deeply
     ("body", "status", "message"),
     [
         (b'{"text": 5}', 422, "text: Input should be a valid string"),
-        (b'{"texts": ["a", 5]}', 422, "texts[1]: Input should be a valid string"),
+        (b'{"texts": ["a"%b]}' % (b", 5" * 1000), 422, "texts[1]: Input should be a valid string"),
         (b'{"texts": "a"}', 422, "texts: Input should be a valid list"),
         (b'{"text": "a", "texts": []}', 422, "text: Extra inputs are not permitted"),
         (b'{"text": "a", "\\u001b[31m": 1}', 422, "\\x1b[31m: Extra inputs are not permitted"),
@@ -147,13 +146,6 @@ def test_a_body_of_too_much_is_refused(port: int, monkeypatch: pytest.MonkeyPatc
     status, found = ask(port, "/predict", {"text": "the film was superb"})
     assert status == 422
     assert "small.keras: a text of 4 tokens would take about" in found["error"]
-
-
-@pytest.mark.parametrize("body", [{"texts": [5] * 1000}, {"texts": [], **dict.fromkeys(map(str, range(1000)), 5)}])
-def test_of_many_faults_of_a_body_one_is_looked_for(body: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError) as raised:
-        app.ManyTexts.model_validate(body)
-    assert raised.value.error_count() == 1
 
 
 def test_other_requests_are_refused(port: int) -> None:
@@ -325,9 +317,7 @@ def test_a_client_that_does_not_read_its_answers(answers: int, monkeypatch: pyte
         until(lambda: lost)
 
 
-def test_what_waits_is_computed_together(
-    checkpoint: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_what_waits_is_computed_together(checkpoint: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("mha_cli.runtime.stream.MAX_BATCH_PROBABILITIES", 5)  # of two texts
     with service(read_checkpoint(checkpoint)) as port, contextlib.ExitStack() as stack:
         with held(monkeypatch) as begun:
