@@ -173,8 +173,8 @@ def test_every_recipe_is_mentioned_and_every_mentioned_recipe_exists() -> None:
 
 
 def alike(text: str) -> str:
-    """Text without the figures of a training, which differ from machine to machine."""
-    return re.sub(r"[+-]?\b\d[\d.,]*", "0", text)
+    """Text without what differs from machine to machine: the figures of a training, and the marks of how much a word decides."""
+    return re.sub(r"(?<=\s)[+-]+(?=[A-Za-z])", "", re.sub(r"[+-]?\b\d[\d.,]*", "0", text))
 
 
 @pytest.mark.process

@@ -22,7 +22,6 @@ from mha_cli.runs import PACKAGED
 from mha_cli.sources.sample import SampleTexts
 from tests.checkpoints import small_checkpoint_file
 from tests.cli.command import run_here
-from tests.training.numpy_trainer import in_numpy
 
 REVIEWS = list(SampleTexts(settings.SampleData(num_texts=300)).read("train"))
 TEXTS, LABELS = [review.text for review in REVIEWS], [review.label for review in REVIEWS]
@@ -30,7 +29,7 @@ SMALL: dict[str, Any] = {"embed_dim": 8, "num_heads": 2, "feed_forward_dim": 8, 
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[mha.Classifier, Path, list[str]]:
+def trained(trained_in_numpy: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[mha.Classifier, Path, list[str]]:
     """A classifier, its run directory, and what was said while it was trained."""
     folder, lines = tmp_path_factory.mktemp("api") / "run", list[str]()
     return mha.train("text", TEXTS, LABELS, output=folder, log=lines.append, **SMALL), folder, lines
@@ -113,7 +112,6 @@ def test_what_is_no_list_of_labels_is_refused(labels: Any, message: str) -> None
         mha.train("text", [], [])
 
 
-@pytest.mark.process
 def test_training_and_figures_are_those_of_the_commands(trained: tuple[mha.Classifier, Path, list[str]], tmp_path: Path) -> None:
     model, folder, lines = trained
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": one.text, "label": one.label}) + "\n" for one in REVIEWS))
@@ -141,7 +139,7 @@ def test_training_and_figures_are_those_of_the_commands(trained: tuple[mha.Class
         assert (done.code, done.stderr) == (2, message)
 
 
-@pytest.mark.process
+@pytest.mark.usefixtures("trained_in_numpy")
 def test_nothing_is_left_behind_where_no_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     config = {"data": {"source": "sample", "validation_share": 0.2}, "training": {"epochs": 1}, "model": {"embed_dim": 4, "num_heads": 1}}
@@ -175,8 +173,8 @@ def test_a_setting_that_is_none(config: Any, given: dict[str, Any], message: str
         mha.train(config, TEXTS, LABELS, **given)
 
 
-def test_half_a_surrogate_pair_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    in_numpy(monkeypatch.setattr)
+@pytest.mark.usefixtures("trained_in_numpy")
+def test_half_a_surrogate_pair_is_replaced(tmp_path: Path) -> None:
     texts, labels = ([f"{word} caf\udce9" for word in words[:60]] for words in (TEXTS, LABELS))
     model = mha.train("text", texts, labels, output=tmp_path / "run", **SMALL | {"epochs": 1})
     assert model.classes == ("neg caf\ufffd", "pos caf\ufffd")
@@ -186,9 +184,9 @@ def test_half_a_surrogate_pair_is_replaced(tmp_path: Path, monkeypatch: pytest.M
 ROOTS = {"bad": ("langweilig", "furchtbar", "schrecklich"), "good": ("glanzvoll", "herrlich", "wunderbar")}
 
 
-def test_an_unknown_word_is_read_by_its_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("trained_in_numpy")
+def test_an_unknown_word_is_read_by_its_characters() -> None:
     """The model has never seen the words: some have endings of their own, the others are misspelt."""
-    in_numpy(monkeypatch.setattr)
     rng, labels = random.Random(0), ["bad", "good"] * 20
     texts = [f"Der Film war {rng.choice(ROOTS[label])}{rng.choice(('', 'e', 'er', 'es', 'en'))}" for label in labels]
     model = mha.train("text", texts, labels, **SMALL)
