@@ -151,11 +151,6 @@ def test_few_examples_are_not_run_and_these_could_be() -> None:
         assert named is None or {*named[1].split(",")} <= extras.keys(), example
 
 
-def test_mha_commands_are_found_in_a_line_of_shell() -> None:
-    line = "$ zcat 'a b.gz' | .venv/bin/mha predict --json - > out && mha train --config x.yaml  # mha nothing"
-    assert list(mha_commands(line)) == [["predict", "--json", "-"], ["train", "--config", "x.yaml"]]
-
-
 @pytest.mark.parametrize("line", [line for line in LINES if any(mha_commands(line))], ids=lambda line: f"{LINES[line]}: {line}")
 def test_it_fits_the_command(line: str) -> None:
     for name, *arguments in mha_commands(line.replace("$SLURM_ARRAY_TASK_ID", "3").replace("{}", "3")):

@@ -5,7 +5,6 @@ import parts
 import pytest
 
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.linear.stacking import fit_stack
 from mha_cli.runtime.forward import ForwardPass, class_probabilities
 from tests.checkpoints import small_checkpoint
 from tests.reviews import encoded
@@ -38,15 +37,5 @@ def test_parts_are_the_model_without_the_rest(classes: tuple[str, ...]) -> None:
     assert found.keys() == expected.keys()
     for name, part in expected.items():
         np.testing.assert_allclose(found[name], part, atol=1e-5)
-
-    known = reviews.subset(np.arange(25))
-    accuracies = parts.accuracies(checkpoint, known, reviews)
-    assert accuracies["whole"] == pytest.approx((expected["whole"].argmax(axis=1) == reviews.labels).mean())
-    scores = expected["scores"]
-    logits = fit_stack(np.zeros_like(scores[:25]), scores[:25], known.labels).logits(0.0, scores)
-    said = (logits[:, 0] > 0).astype(int) if len(classes) == 2 else logits.argmax(axis=1)
-    assert accuracies["scores"] == pytest.approx((said == reviews.labels).mean())
-    logits = parts.logits_of(expected["encoder"])
-    logits = fit_stack(logits[:25], None, known.labels).logits(logits)
-    said = (logits[:, 0] > 0).astype(int) if len(classes) == 2 else logits.argmax(axis=1)
-    assert accuracies["encoder"] == pytest.approx((said == reviews.labels).mean())
+    whole = parts.accuracies(checkpoint, reviews.subset(np.arange(25)), reviews)["whole"]
+    assert whole == pytest.approx((expected["whole"].argmax(axis=1) == reviews.labels).mean())

@@ -38,29 +38,24 @@ def test_as_json(tmp_path: Path, mha: Mha) -> None:
     for number in (1, 2):
         (tmp_path / f"lamps-{number}.txt").write_text("".join(f"__label__{number} lamp {other}\n\n" for other in range(3)))
     result = mha("init", "lamps-*.txt", "lamps-1.txt", "--json", "--output", "my lamps.yaml").silent()
-    columns = {"columns": [], "text_column": "text", "label_column": "label", "text_reason": "", "label_reason": "", "part_column": ""}
-    columns |= {"label_separator": None, "label_example": "", "binary_columns": []}
-    assert result.json == {
-        "config": "my lamps.yaml",
-        "test_share": None,
-        "data": ["lamps-*.txt", "lamps-1.txt"],
-        "num_files": 3,
-        "layout": {"format": "fastText", "separator": None, "header": None, **columns},
-        "num_texts": 9,
-        "classes": {"1": 6, "2": 3},
-        "lengths": {"median": 2, "ninety_percent": 2, "longest": 2},
-        "scripts": {"Latin": 1.0},
-        **dict.fromkeys(("labels_per_text", "together")),
-        "num_repeated": 6,
-        "num_two_labels": 3,
-        "num_blank": 9,
-        **dict.fromkeys(("num_wordless", "num_respelt", "num_variants", "num_combined", "num_quoted_rows"), 0),
-        **{name: [] for name in ("variants", "missing", "rare", "binary_columns")},
-        "combined": "",
-        "combined_separator": "",
-        "encoding": None,
-        "quoting": True,
-    }
+    found = result.json
+    assert (
+        found.items()
+        >= {
+            "config": "my lamps.yaml",
+            "data": ["lamps-*.txt", "lamps-1.txt"],
+            "num_files": 3,
+            "num_texts": 9,
+            "classes": {"1": 6, "2": 3},
+            "lengths": {"median": 2, "ninety_percent": 2, "longest": 2},
+            "scripts": {"Latin": 1.0},
+            "num_repeated": 6,
+            "num_two_labels": 3,
+            "num_blank": 9,
+            "quoting": True,
+        }.items()
+    )
+    assert found["layout"].items() >= {"format": "fastText", "separator": None, "text_column": "text", "label_column": "label"}.items()
     assert data_of(tmp_path / "my lamps.yaml")["train"] == ["lamps-*.txt", "lamps-1.txt"]
 
 

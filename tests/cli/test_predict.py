@@ -13,20 +13,6 @@ from tests.cli.command import Mha, Result, has_control_characters, nearly, run_o
 
 TEXTS = ("the film was superb", "dreadful, dreadful", "not a film", "a superb film, not a dreadful one .")
 
-ODD_TEXTS = (
-    "[bold]the film[/bold] was [red]superb[/] [/nonsense]",
-    "\x1b[31mthe film\x1b[0m was \x1b]0;title\x07 superb \x1b[2J",
-    "the film\r was \x08\x08\x08 dreadful \x7f",
-    "the film 🙂👩‍👩‍👧 was superb ﷽",
-    "the\u202efilm\u2028was\u2029superb\x85not\ufeff",
-    "\x00the film\x00",
-    "%s {0} {film} $HOME `ls` ; rm -rf \\ \\n",
-    "e\u0301" * 200,
-    " \t ",
-    "the " * 5000,
-)
-"""Texts that a terminal, a parser or a formatter might take for something else."""
-
 
 @pytest.mark.parametrize(
     ("arguments", "stdin"),
@@ -47,20 +33,17 @@ def test_a_text_gets_the_same_answer_on_every_way_in(arguments: list[str], stdin
 
 
 def test_a_terminal_sees_the_beginning_of_each_text(small: Path, tmp_path: Path) -> None:
-    stdin = "".join(f"{text}\n" for text in ODD_TEXTS)
-    styled = run_on_terminal("predict", "-c", small, "-", cwd=tmp_path, stdin=stdin, env={"COLUMNS": "110"})
-    result = run_on_terminal("predict", "-c", small, "-", cwd=tmp_path, stdin=stdin, env={"COLUMNS": "110", "NO_COLOR": "1"}).silent()
+    texts = ("[bold]the film[/] \x1b[31mwas\x1b[0m \x1b]0;title\x07 \x1b[2J\x00", " \t ", "the " * 5000)
+    given = {"stdin": "".join(f"{text}\n" for text in texts), "cwd": tmp_path}
+    styled = run_on_terminal("predict", "-c", small, "-", **given, env={"COLUMNS": "110"})
+    result = run_on_terminal("predict", "-c", small, "-", **given, env={"COLUMNS": "110", "NO_COLOR": "1"}).silent()
     assert result.stdout == re.sub(r"\x1b\[[012]m", "", styled.stdout) != styled.stdout
     assert not has_control_characters(result.stdout)
-    assert len(result.lines) == len(ODD_TEXTS)
-    texts = [line.split("\t")[2] for line in result.lines]
-    assert texts[0] == f"{ODD_TEXTS[0]} (13 of 21 tokens read)"
-    assert texts[1].startswith(r"\x1b[31mthe film\x1b[0m was \x1b]0;title\x07 superb ")
-    assert texts[5] == r"\x00the film\x00"
-    assert texts[8] == r" \t  (no words)"
-    assert texts[9].startswith("the the ")
-    assert texts[9].endswith("… (13 of 5,000 tokens read)")
-    assert len(result.lines[9].expandtabs()) <= 110
+    odd, blank, long = (line.split("\t")[2] for line in result.lines)
+    assert odd.startswith(r"[bold]the film[/] \x1b[31mwas\x1b[0m \x1b]0;title\x07 \x1b[2J\x00")
+    assert blank == r" \t  (no words)"
+    assert long.startswith("the the ") and long.endswith("… (13 of 5,000 tokens read)")
+    assert len(result.lines[2].expandtabs()) <= 110
 
 
 def test_the_last_trained_run_and_the_model_that_comes_with_mha(small: Path, mha: Mha, tmp_path: Path) -> None:
