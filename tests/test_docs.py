@@ -79,18 +79,6 @@ def test_generated_pages_are_up_to_date(generate: ModuleType, monkeypatch: pytes
         pytest.skip(f"other versions of Typer or Rich have drawn {', '.join(unchecked)}")
 
 
-def test_outdated_pages_are_named(generate: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = "<!-- Written by docs/generate.py with Typer {} and Rich 1.0; do not edit. -->\n"
-    monkeypatch.setattr(generate, "_drawn_by", lambda: first.format("1.0"))
-    monkeypatch.setattr(generate, "pages", lambda: {"commands.md": first.format("1.0") + "new", "config.md": "new"})
-    assert generate.outdated(tmp_path) == (["commands.md", "config.md"], [])  # not there
-    generate.write_pages(tmp_path)
-    assert generate.outdated(tmp_path) == ([], [])
-    (tmp_path / "commands.md").write_text(first.format("2.0") + "old")
-    (tmp_path / "config.md").write_text("old")
-    assert generate.outdated(tmp_path) == (["config.md"], ["commands.md"])
-
-
 def test_examples_run_on_a_terminal_where_nothing_is_trained(generate: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MHA_CHECKPOINT", "mine.keras")
     assert generate.output("test -t 1 && pwd -P && ls -A && echo $COLUMNS$MHA_CHECKPOINT").splitlines()[1:] == ["configs", "80"]

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoint
-from mha_cli.plots.figures import attention_figure
 from mha_cli.runtime.inspection import view_attention
 from tests.checkpoints import small_checkpoint, with_text
 from tests.cli.command import Mha, has_control_characters, run_mha
@@ -79,15 +78,6 @@ def test_attention_close_to_uniform_is_said(mha: Mha, tmp_path: Path) -> None:
         "attention is close to uniform: every word looks at all 8 about equally, with weights from 0.125 to 0.125 (equal shares: 0.125)"
     )
     assert way_out == "`mha explain` shows which words decide; --json, --html and --png have all weights"
-
-
-def test_the_headings_of_heads_do_not_run_into_each_other() -> None:
-    figure = attention_figure(view_attention(even_heads(*range(7), num_heads=7), "the film"), 0, None)
-    figure.draw_without_rendering()
-    boxes = [axes.title.get_window_extent() for axes in figure.axes if axes.get_title()]
-    assert len(boxes) == 7
-    assert "close to uniform" in figure.axes[0].get_title()
-    assert not any(box.overlaps(other) for number, box in enumerate(boxes) for other in boxes[:number])
 
 
 def test_a_head_that_is_not_uniform_by_itself_is_named(mha: Mha, tmp_path: Path) -> None:
@@ -200,10 +190,3 @@ def test_letters_without_a_glyph_are_told_of_in_one_line(small: Path, tmp_path: 
     told = re.fullmatch(r"a\.png: (\d+) of the \d+ words have letters .* lacks, drawn as boxes; --html shows all letters\n", result.stderr)
     assert told, result.stderr
     assert int(told[1]) >= 1
-
-
-def test_the_picture_of_a_long_review_has_a_size_that_opens(blocks: Path) -> None:
-    figure = attention_figure(view_attention(read_checkpoint(blocks), "the film " * 100), 0, None)
-    width, height = figure.get_size_inches() * 150
-    assert 1500 < width < 4000
-    assert 500 < height < 2000

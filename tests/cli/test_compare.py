@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from mha_cli.plots.figures import end_of
 from tests import checkpoints
 from tests.checkpoints import WORDS, small_checkpoint
 from tests.cli.command import Mha, has_control_characters, refusal
@@ -77,9 +76,3 @@ def test_other_classes_are_refused_before_any_text_is_read(mha: Mha, tmp_path: P
         said = refusal(mha("compare", first, write_run(tmp_path, name, 0, classes=classes)))
         other = "runs/a/checkpoint.keras"
         assert said == f"{name}/checkpoint.keras: has other classes than {other}: {shown}; take models of the same classes"
-
-
-def test_models_in_one_folder_have_names_of_their_own_in_a_picture() -> None:
-    names = [f"/data/experiments/2026-05/imdb/run-{letter}" for letter in "ab"]
-    assert [end_of(name) for name in names] == ["…xperiments/2026-05/imdb/run-a", "…xperiments/2026-05/imdb/run-b"]
-    assert (len(end_of(names[0])), end_of("runs/$a")) == (30, r"runs/\$a")
