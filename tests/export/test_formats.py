@@ -138,7 +138,7 @@ def test_padding_is_never_looked_at(format_name: str, mha: Mha, tmp_path: Path) 
 
 def test_accuracy_and_changed_answers_are_counted(mha: Mha, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     always_positive = dataclasses.replace(
-        FORMATS["int8"], opened=lambda path: lambda inputs: np.array([[0.0, 1.0]] * len(inputs["token_ids"])), tolerance=1.0
+        FORMATS["int8"], load=lambda path: lambda inputs: np.array([[0.0, 1.0]] * len(inputs["token_ids"])), tolerance=1.0
     )
     monkeypatch.setitem(FORMATS, "int8", always_positive)
     small_checkpoint_file(tmp_path / "a.keras", seed=11)
@@ -180,10 +180,10 @@ def test_an_onnx_file_carries_vocabulary_and_settings(mha: Mha, tmp_path: Path) 
 
 
 def test_an_export_that_answers_differently_is_refused(mha: Mha, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def opened(path: Path) -> Forward:
+    def load(path: Path) -> Forward:
         return lambda inputs: np.full((len(inputs["token_ids"]), 2), np.nan)
 
-    monkeypatch.setitem(FORMATS, "int8", dataclasses.replace(FORMATS["int8"], opened=opened))
+    monkeypatch.setitem(FORMATS, "int8", dataclasses.replace(FORMATS["int8"], load=load))
     small_checkpoint_file(tmp_path / "a.keras")
     result = mha("export", "a.keras", "-f", "int8", "-o", "exported")
     assert (result.code, result.stdout) == (1, "")
@@ -199,7 +199,7 @@ def test_what_appears_meanwhile_is_not_replaced(mha: Mha, tmp_path: Path, monkey
         path.write_text("export")
         (tmp_path / "exported").write_text("mine")
 
-    changed = dataclasses.replace(FORMATS["saved-model"], write=write, opened=lambda path: lambda token_ids: 0, tolerance=float("inf"))
+    changed = dataclasses.replace(FORMATS["saved-model"], write=write, load=lambda path: lambda token_ids: 0, tolerance=float("inf"))
     monkeypatch.setitem(FORMATS, "saved-model", changed)
     small_checkpoint_file(tmp_path / "a.keras")
     message = refusal(mha("export", "a.keras", "-f", "saved-model", "-o", "exported"))
