@@ -56,10 +56,12 @@ def rows(num_texts: int, seed: int = 0) -> list[tuple[str, list[str]]]:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """``mha train --config text`` on a table with the separator, and the folder that it ran in, with both runs. Not to be written to."""
+    """``mha train --config text`` in NumPy on a table with the separator, and the folder of both runs. Not to be written to."""
     cwd = tmp_path_factory.mktemp("several")
     write_table(cwd / "visits.csv", ((text, "|".join(labels)) for text, labels in rows(240)), "text,labels")
-    result = run_here("train", "--config", "text", *set_all("data.train=visits.csv", *SETTINGS), cwd=cwd).well()
+    with pytest.MonkeyPatch.context() as patch:
+        in_numpy(patch.setattr)
+        result = run_here("train", "--config", "text", *set_all("data.train=visits.csv", *SETTINGS), cwd=cwd).well()
     with_thresholds(cwd / RUN, cwd / ODD, food=0.0, price=1.0, staff=0.5)
     return Run(cwd, result)
 

@@ -49,9 +49,8 @@ ALL_AT_ONCE = {
 }
 ADDITIVE = {**CASES["two-blocks-gelu"], **CASES["additive-no-positions"], "task": "multi-label"}  # of two labels
 TRACED = [
-    pytest.param("saved-model", ALL_AT_ONCE, marks=pytest.mark.exhaustive),
-    ("litert", ALL_AT_ONCE),
-    pytest.param("litert", ADDITIVE, marks=pytest.mark.exhaustive),
+    pytest.param(format_name, model, marks=pytest.mark.exhaustive)
+    for format_name, model in (("saved-model", ALL_AT_ONCE), ("litert", ALL_AT_ONCE), ("litert", ADDITIVE))
 ]
 """Formats that are traced from the layers, which have tests of their own, in seconds each; LiteRT's file is made of a SavedModel."""
 UNREAD_BY_OPENVINO = [("litert", ALL_AT_ONCE)]

@@ -59,7 +59,7 @@ def answers(run: Path, texts: list[tuple[str, str]]) -> float:
     return float(np.mean([one.label == label for one, (_, label) in zip(found, texts, strict=True)]))
 
 
-def test_more_texts_and_a_new_class_come_after_the_old_ones(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_texts_and_a_new_class_come_after_the_old_ones(trained: Run, tmp_path: Path) -> None:
     assert trained.result.code == 0, trained.result.stderr
     more, run = tmp_path / "more.csv", tmp_path / "run"
     write_table(more, [*rows("food price noise", 120, seed=1), ("a dessert menu", "food")])
@@ -76,13 +76,19 @@ def test_more_texts_and_a_new_class_come_after_the_old_ones(trained: Run, tmp_pa
     assert answers(run, rows(f"{' '.join(before.class_names)} noise", 90, seed=2)) > 0.9
     config = load_config(run / "config.yaml")
     assert (config.data.train, config.data.more, config.training.base) == ("visits.csv", [str(more)], RUN)
-    pruning = ("heads", run, "--prune", "1", "--retrain", "1", "--data", more, "--output", tmp_path / "pruned.keras")
-    run_here(*pruning, cwd=trained.cwd).well()
-    assert read_checkpoint(tmp_path / "pruned.keras").class_names == after.class_names
+
+
+@pytest.mark.process
+@pytest.mark.usefixtures("trains_in_numpy", "untraced")
+def test_a_run_on_a_base_is_pruned_and_retrained(trained: Run, tmp_path: Path) -> None:
+    more, run = write_table(tmp_path / "more.csv", rows("food price noise", 120, seed=1)), tmp_path / "run"
+    train_on(trained, run, f"data.train={more}").well()
+    run_here("heads", run, "--prune", "1", "--retrain", "1", "--data", more, "--output", tmp_path / "pruned.keras", cwd=trained.cwd).well()
+    assert read_checkpoint(tmp_path / "pruned.keras").class_names[-1] == "noise"
 
 
 @pytest.mark.usefixtures("trains_in_numpy")
-def test_without_its_texts_a_run_keeps_what_it_can(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_texts_a_run_keeps_what_it_can(trained: Run, tmp_path: Path) -> None:
     more, run = tmp_path / "more.csv", tmp_path / "run"
     write_table(more, rows("food noise", 120, seed=1))
     (trained.cwd / "visits.csv").rename(trained.cwd / "away.csv")
@@ -154,7 +160,7 @@ def test_a_config_that_names_other_data_than_the_checkpoint_is_not_followed(trai
 
 
 @pytest.mark.usefixtures("trains_in_numpy")
-def test_an_unfinished_base_is_named_and_numbers_go_on(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unfinished_base_is_named_and_numbers_go_on(trained: Run, tmp_path: Path) -> None:
     shutil.copy(trained.cwd / "visits.csv", tmp_path)
     for name in ("visits", "visits-2", "covid-19"):
         shutil.copytree(trained.cwd / RUN, tmp_path / "runs" / name)
@@ -166,7 +172,7 @@ def test_an_unfinished_base_is_named_and_numbers_go_on(trained: Run, tmp_path: P
         assert (said in result.stderr) == (name == "visits-2")
 
 
-def test_other_shapes_and_other_held_out_texts_are_refused(trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_shapes_and_other_held_out_texts_are_refused(trained: Run, tmp_path: Path) -> None:
     anew = "or train anew on all texts: the command of the base's training with --set data.more=[FILE]"
     for setting, there in (("model.embed_dim=16", "8"), ("seed=1", "0"), ("data.test_share=0.2", "null")):
         shown = refusal(train_on(trained, tmp_path / "run", setting))
