@@ -10,12 +10,16 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import SCORED_SETTINGS, TINY, TINY_SETTINGS, Mha, Result, Run, run_here, set_all
+from tests.training.numpy_trainer import in_numpy
 
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """``mha train`` on the built-in sample, with positions. Not to be written to."""
-    return once(tmp_path_factory, "trained", lambda cwd: run_here("train", "--config", TINY, *set_all(*TINY_SETTINGS), "--json", cwd=cwd))
+    """``mha train`` on the built-in sample, with positions, in NumPy. Not to be written to."""
+    with pytest.MonkeyPatch.context() as patch:
+        in_numpy(patch.setattr)
+        train = ("train", "--config", TINY, *set_all(*TINY_SETTINGS), "--json")
+        return once(tmp_path_factory, "trained", lambda cwd: run_here(*train, cwd=cwd))
 
 
 @pytest.fixture(scope="session")

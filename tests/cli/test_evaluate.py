@@ -16,7 +16,7 @@ from tests.cli.command import Mha, Run, has_control_characters, run_mha, tree
 def test_the_test_split_as_json(trained: Run, tmp_path: Path) -> None:
     """The figures are those of the same texts sent through the standard input of `mha predict`."""
     figures = run_mha("evaluate", trained.checkpoint, "--json", cwd=tmp_path).silent().json
-    texts = list(SampleTexts(SampleData(num_texts=1200)).read("test"))
+    texts = list(SampleTexts(SampleData(num_texts=400)).read("test"))
     piped = run_mha("predict", "--json", "-c", trained.checkpoint, stdin="".join(f"{one.text}\n" for one in texts), cwd=tmp_path)
     predictions = [json.loads(line) for line in piped.lines]
     names = ["neg", "pos"]
