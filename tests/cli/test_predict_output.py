@@ -11,10 +11,12 @@ import select
 import signal
 import stat
 import subprocess
-import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from subprocess import PIPE
 
 import pyarrow
 import pytest
@@ -221,35 +223,39 @@ def test_an_interrupted_command_leaves_the_earlier_file(ending: signal.Signals, 
 # Several processes
 
 
-@pytest.mark.parametrize("number", [1, 2])
-def test_a_reader_that_leaves_ends_the_workers_too(number: int, small: Path, tmp_path: Path) -> None:
-    producer = subprocess.Popen([sys.executable, "-c", "while True: print('the film')"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    assert producer.stdout
-    with start(["-c", small, "--workers", str(number)], tmp_path, stdin=producer.stdout.fileno()) as process:
-        producer.stdout.close()
+@contextmanager
+def answering(small: Path, number: int, tmp_path: Path, stdin: int = PIPE) -> Iterator[tuple[Forked, list[int]]]:
+    """A command that has begun to answer, and its workers, which end with it."""
+    with start(["-c", small, "--workers", str(number)], tmp_path, stdin=stdin) as process:
+        if stdin == PIPE:
+            process.stdin.write(b"the film\n" * 100)
         assert b"\t" in answer(process)
         workers = children_of(process.pid)
         assert len(workers) == (number if number > 1 else 0)
+        yield process, workers
+        assert not any(os.path.exists(f"/proc/{worker}/fd") for worker in workers)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_reader_that_leaves_ends_the_workers_too(number: int, small: Path, tmp_path: Path) -> None:
+    producer = subprocess.Popen(["yes", "the film"], stdout=subprocess.PIPE)
+    assert producer.stdout
+    with answering(small, number, tmp_path, producer.stdout.fileno()) as (process, _):
+        producer.stdout.close()
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(TIMEOUT) == -signal.SIGPIPE
-        assert not any(os.path.exists(f"/proc/{worker}/fd") for worker in workers)
     producer.wait(TIMEOUT)
 
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_ctrl_c_ends_the_workers_in_silence(number: int, small: Path, tmp_path: Path) -> None:
-    with start(["-c", small, "--workers", str(number)], tmp_path) as process:
-        process.stdin.write(b"the film\n" * 100)
-        assert b"\t" in answer(process)
-        workers = children_of(process.pid)
-        assert len(workers) == (number if number > 1 else 0)
+    with answering(small, number, tmp_path) as (process, workers):
         for worker in workers:
             os.kill(worker, signal.SIGINT)  # as a terminal would, were they in its group; they leave it to the parent
         process.send_signal(signal.SIGINT)
         assert process.wait(TIMEOUT) == 130
         assert process.stderr.read() == b"error: interrupted\n"
-        assert not any(os.path.exists(f"/proc/{worker}/fd") for worker in workers)
 
 
 def test_workers_end_in_the_middle_of_a_product_when_their_parent_is_killed(tmp_path: Path) -> None:
