@@ -167,11 +167,11 @@ def alike(text: str) -> str:
 
 @pytest.mark.process
 def test_the_tutorial_runs_from_top_to_bottom(generate: ModuleType, tmp_path: Path) -> None:
-    """With half of its texts, of every second file, which take less time."""
+    """With half of its texts, which take less time."""
     blocks, run = BLOCK.findall((DOCS / "tutorial.md").read_text("utf-8")), on_terminal(tensorflow_server(), generate)
     environment = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     for language, block in blocks:
-        shown, block = "", block.replace("4000", "2000").replace("3000", "1500").replace('rglob("*.py"))', 'rglob("*.py"))[::2]')
+        shown, block = "", block.replace("4000", "2000").replace("3000", "1500")
         if language == "python":
             (tmp_path / "block.py").write_text(block)
             block = "python block.py"

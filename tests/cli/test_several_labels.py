@@ -208,6 +208,7 @@ def test_thresholds_for_a_precision_are_found_and_written(mha: Mha) -> None:
     assert again["micro_f1"] == figures["micro_f1"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("untraced")
 def test_pruning_counts_with_the_thresholds(mha: Mha, trained: Run) -> None:
     pruning = mha("heads", ODD, "--prune", "1", "--output", "pruned.keras", "--retrain", "1", "--json").json["pruning"]
