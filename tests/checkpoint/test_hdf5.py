@@ -77,7 +77,7 @@ def test_damage_anywhere_is_refused_or_harmless() -> None:
     rng, reached = random.Random(0), set[Line]()
     bytes_changed = [(place, bytes([value])) for place, byte in enumerate(FILE) for value in (byte ^ 1, (byte - 1) % 256)]
     words = [FILE[address : address + 8] for address in range(0, len(FILE), 8) if any(FILE[address : address + 8])]
-    words_moved = [(rng.randrange(0, len(FILE), 8), rng.choice(words)) for _ in range(1500)]
+    words_moved = [(rng.randrange(0, len(FILE), 8), rng.choice(words)) for _ in range(3000)]
     for place, other in (*bytes_changed, *words_moved):
         damaged = bytearray(FILE)
         damaged[place : place + len(other)] = other

@@ -49,7 +49,7 @@ def cwd(trained: Path, tmp_path: Path) -> Path:
     return shutil.copytree(trained, tmp_path / "copy", ignore=shutil.ignore_patterns("encoder"))
 
 
-def test_a_frozen_encoder_keeps_its_weights_and_a_tuned_one_changes_the_last_block_only(trained: Path) -> None:
+def test_a_tuned_encoder_changes_its_last_block_only(trained: Path) -> None:
     frozen, tuned = (read_checkpoint(trained / run / "checkpoint.keras").weights for run in ("frozen", "tuned"))
     changed = {path for path in frozen if not np.array_equal(frozen[path], tuned[path])}
     assert {path.partition("/")[0] for path in changed} == {"encoder_1", "classifier"}
@@ -69,9 +69,8 @@ def test_weights_in_half_precision_are_opened_by_keras(trained: Path) -> None:
 
 
 @pytest.mark.usefixtures("untraced")  # as the run
-def test_an_encoder_of_few_texts_starts_from_the_regression_and_learns_from_the_validation_part_in_the_end(
-    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_encoder_of_few_texts(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It starts from the regression, and learns from the validation part in the end."""
     monkeypatch.chdir(trained)
     found = read_checkpoint(Path("tuned", "checkpoint.keras")).weights
     unaware = prepare(load_config(Path("tuned", "config.yaml")))
@@ -84,9 +83,8 @@ def test_an_encoder_of_few_texts_starts_from_the_regression_and_learns_from_the_
         assert (np.mean(trainer.weights()[name].astype(np.float16) == found[name]) > 0.99) == is_same
 
 
-def test_a_frozen_encoder_takes_in_a_new_class_and_a_tuned_one_that_knows_its_held_out_texts_is_refused(
-    trained: Path, tmp_path: Path
-) -> None:
+def test_trainings_on_top(trained: Path, tmp_path: Path) -> None:
+    """A frozen encoder takes in a new class, and a tuned one that knows its held-out texts is refused."""
     (more := tmp_path / "more.csv").write_text("text,label\n" + ROWS.replace(",bad", ",poor"))  # no text is bad any more
 
     def train_on(run: str) -> Result:

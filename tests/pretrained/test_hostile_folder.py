@@ -53,14 +53,10 @@ def sparse(size: int) -> Break:
     return lambda path: (path.touch(), os.truncate(path, size))
 
 
-def header(entries: Any, data: bytes = bytes(16), size: int | None = None) -> Break:
-    """Weights with this header, as JSON or as bytes; ``size`` is what it claims to be long."""
-    text = entries if isinstance(entries, bytes) else json.dumps(entries).encode()
+def header(entries: dict[str, Any], data: bytes = b"", size: int | None = None) -> Break:
+    """Weights with this header; ``size`` is what it claims to be long."""
+    text = json.dumps(entries).encode()
     return file(WEIGHTS, struct.pack("<Q", len(text) if size is None else size) + text + data)
-
-
-def described(begin: int, end: int, shape: tuple[int, ...] = (4,), dtype: str = "F32", name: str = "a") -> dict[str, Any]:
-    return {name: {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}}
 
 
 def tensor(change: Callable[[np.ndarray], np.ndarray]) -> Break:
@@ -158,34 +154,21 @@ HOSTILE: dict[str, tuple[Break, str]] = {
         file(WEIGHTS, b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 90868376\n"),
         f"{WEIGHTS}: is a pointer of Git LFS and not the file itself; fetch the file with git lfs pull",
     ),
-    "a zip": (file(WEIGHTS, b"PK\3\4"), f"{WEIGHTS}: is a zip archive; unzip it"),
-    "empty": (file(WEIGHTS, b""), "is damaged, or no safetensors file (header too small); fetch the folder anew"),
     "a header of 2^64 - 1 bytes": (header({}, size=(1 << 64) - 1), "claims a header of 18,446,744,073,709,551,615 bytes"),
-    "a header of 5 MB": (header(b" " * 5_000_000 + b"{}"), "claims a header of 5,000,0"),
-    "a header beyond the file": (header({}, size=400), "invalid header length"),
-    "a header of brackets": (header(b'{"a":' + b"[" * 100_000), "recursion limit exceeded"),
-    "no tensors": (header({}, b""), f"has no tensor {WORDS}; config.json describes another encoder"),
-    "a name twice": (header(f"{json.dumps(described(0, 16))[:-1]}, {json.dumps(described(0, 16))[1:]}".encode()), "has no tensor"),
-    "overlapping": (header(described(0, 16) | described(8, 16, (2,), name="b")), "invalid offset"),
-    "beyond the end": (header(described(0, 1600, (400,))), "file not fully covered"),
-    "sizes that overflow": (header(described(0, 16, (1 << 62, 1 << 62))), "overflow"),
+    "no tensors": (header({}), f"has no tensor {WORDS}; config.json describes another encoder"),
     "8-bit floats": (
-        header(described(0, 3171, (151, WIDTH), "F8_E4M3", WORDS), bytes(3171)),
+        header({WORDS: {"dtype": "F8_E4M3", "shape": (151, WIDTH), "data_offsets": (0, 3171)}}, bytes(3171)),
         "is of type F8_E4M3; mha reads F32, F16, BF16",
     ),
     "a row more": (tensor(lambda x: np.concatenate([x, x[:1]])), "has the shape (152, 21); config.json implies (151, 21)"),
     "NaN": (tensor(lambda x: np.where(x == x[0, 0], np.nan, x)), "holds NaN or numbers that are too large; fetch the folder anew"),
-    "float16 infinity": (tensor(lambda x: np.full(x.shape, -np.inf, np.float16)), "holds NaN or numbers that are too large"),
     "numbers that float16 does not hold": (tensor(lambda x: x * np.float32(1e6)), "holds NaN or numbers that are too large"),
     "3 GB of nothing": (instead(WEIGHTS, sparse(3_000_000_000)), "is damaged, or no safetensors file"),
     # several files
-    **{
-        f"an index of {weight_map!r:.40}": (sharded(weight_map), "weight_map names no files beside it")
-        for weight_map in ({WORDS: "../model-1.safetensors"}, {WORDS: 1}, {}, [WORDS])
-    },
+    "an index of a file above": (sharded({WORDS: "../model-1.safetensors"}), "weight_map names no files beside it"),
+    "an index of numbers": (sharded({WORDS: 1}), "weight_map names no files beside it"),
     "an index of folders": (sharded({WORDS: ".."}), "cannot be read: Is a directory"),
     "an index with a NUL": (sharded({WORDS: "a\0b"}), "embedded null byte"),
-    "an index with a long name": (sharded({WORDS: "a" * 300}), "File name too long"),
     "an index of a file that is not there": (sharded({WORDS: "model-2.safetensors"}), "model-2.safetensors: no such file"),
     # other files in place of these
     "only a pickle": (
@@ -193,15 +176,11 @@ HOSTILE: dict[str, tuple[Break, str]] = {
         "has pytorch_model.bin and no model.safetensors; mha reads no pickles",
     ),
     "nothing": (lambda folder: (folder / WEIGHTS).unlink(), f"{WEIGHTS}: no such file; a pretrained encoder has"),
-    "a dangling link": (instead(WEIGHTS, link("gone")), f"{WEIGHTS}: no such file"),
     "a link to itself": (instead(WEIGHTS, link(WEIGHTS)), f"{WEIGHTS}: "),
     "a device": (instead(CONFIG, link("/dev/zero")), f"{CONFIG}: is not a regular file"),
     "a folder": (instead(TOKENIZER, Path.mkdir), f"{TOKENIZER}: cannot be read: Is a directory"),
-    **{f"a FIFO for {name}": (instead(name, os.mkfifo), f"{name}: is not a regular file") for name in (WEIGHTS, TOKENIZER, CONFIG)},
-    "a FIFO for modules.json": (lambda folder: os.mkfifo(folder / "modules.json"), "modules.json: is not a regular file"),
+    "a pipe": (instead(WEIGHTS, os.mkfifo), f"{WEIGHTS}: is not a regular file"),
     # config.json
-    "config.json is no text": (file(CONFIG, b"\xfe\xfd"), "config.json: is not valid JSON"),
-    "config.json in UTF-16": (file(CONFIG, b"\xff\xfe{\0"), "config.json: is text in UTF-16; save it in UTF-8"),
     "more weights than the limit": (
         all_of(config(num_hidden_layers=100, hidden_size=4_095, intermediate_size=4_096), file(TOKENIZER, b""), file(WEIGHTS, b"")),
         "config.json: describes 10,0",
@@ -216,7 +195,6 @@ HOSTILE: dict[str, tuple[Break, str]] = {
         config(position_embedding_type="relative_key_query"),
         "position_embedding_type is 'relative_key_query'; it should be 'absolute'; fetch the file anew, or take another encoder",
     ),
-    "another activation": (config(hidden_act="gelu_new"), "hidden_act is 'gelu_new'; it should be 'gelu' or 'relu'"),
     "an activation of control characters": (config(hidden_act="\x1b[2J"), "hidden_act is '\\x1b[2J'"),
     "an activation in a list": (config(hidden_act=["gelu"]), "hidden_act is missing or no such value; it should be 'gelu' or 'relu'"),
     "heads that do not divide": (config(num_attention_heads=4), "4 heads do not divide 21 units"),
@@ -231,25 +209,14 @@ HOSTILE: dict[str, tuple[Break, str]] = {
     "a module of code": (modules("os.Evil", ""), "has a module Evil; mha reads Transformer, Pooling and Normalize"),
     "a module without a type": (modules(None, ""), "has a module without type and path; fetch"),
     "modules that are an object": (file("modules.json", b"{}"), "modules.json: holds no JSON array"),
-    "a module that is not there": (modules("Pooling", "1_Pooling"), "1_Pooling/config.json: no such file"),
-    **{
-        f"pooling {mode!r}": (all_of(modules("Pooling", ""), config(pooling_mode=mode)), f"pools by {shown}; mha pools by mean, cls or max")
-        for mode, shown in (
-            ("lasttoken", "lasttoken"),
-            (["weightedmean", "lasttoken"], "weightedmean, lasttoken"),
-            (None, "None"),
-            ([], ""),
-        )
-    },
-    "the last token": (all_of(modules("Pooling", ""), config(pooling_mode_lasttoken=True)), "pools by pooling_mode_lasttoken; mha"),
+    "two other poolings": (
+        all_of(modules("Pooling", ""), config(pooling_mode=["weightedmean", "lasttoken"])),
+        "pools by weightedmean, lasttoken; mha pools by mean, cls or max",
+    ),
     # files that disagree
     "capitals, says the tokenizer": (
         all_of(lowercase(False), file("tokenizer_config.json", b'{"do_lower_case": true, "tokenizer_class": "BertTokenizer"}')),
         "lowercase is False, and do_lower_case of tokenizer_config.json is True; write into both what the encoder was trained with",
-    ),
-    "capitals, says its settings": (
-        file("tokenizer_config.json", b'{"do_lower_case": false}'),
-        "lowercase is True, and do_lower_case of tokenizer_config.json is False",
     ),
     "capitals, says the tokenizer of sentences": (
         all_of(lowercase(False), file("sentence_bert_config.json", b'{"do_lower_case": true}')),
@@ -264,9 +231,7 @@ HOSTILE: dict[str, tuple[Break, str]] = {
     "tokenizer.json of many values": (file(TOKENIZER, b"[[]" + b",[]" * 2_500_000 + b"]"), "has more than 2,000,000 values"),
     "tokenizer.json of brackets": (file(TOKENIZER, b"[" * 1_000_000), "tokenizer.json: is not valid JSON"),
     "tokenizer.json is a list": (file(TOKENIZER, b"[]"), "tokenizer.json: has no model; fetch the file anew"),
-    "no model": (tokenizer(model=None), "has no model"),
     "another model": (tokenizer(model={"type": "WordLevel"}), "model is WordLevel"),
-    "a number that is infinite": (piece(float("inf")), "tokenizer.json: "),
     "a regular expression": (normalizer("Replace", pattern={"Regex": "(a*)*b"}), "normalizer Replace has the regular expression (a*)*b"),
     "one among others": (tokenizer(normalizer=in_sequence({"type": "Replace", "pattern": {"Regex": "(x+)+y"}})), "has the regular exp"),
     "a replacement that grows": (normalizer("Replace", pattern={"String": "a"}, content="aa"), "puts more than one character"),
@@ -274,13 +239,10 @@ HOSTILE: dict[str, tuple[Break, str]] = {
     "a pre-tokenizer that splits": (tokenizer(pre_tokenizer={"type": "Split"}), "pre_tokenizer is Split; mha reads"),
     "a part without a type": (normalizer(["NFC"]), "normalizer is without a type"),
     "a part that is text": (tokenizer(normalizer="NFC"), "cannot be used"),
-    "many parts": (tokenizer(normalizer=in_sequence(*[{"type": "NFC"}] * 100_000)), "normalizer has more than 10 parts"),
     "parts in parts": (tokenizer(normalizer=functools.reduce(lambda part, _: in_sequence(part), range(100), {})), "has more than 10 parts"),
     "an id beyond the table": (piece((1 << 32) - 1), "to 4294967295, and the encoder has 151 pieces"),
-    "a negative id": (piece(-1), "cannot be used: invalid value: integer `-1`"),
     "a special id beyond the table": (template(2, "A", 4_000_000_000), "has pieces with the ids 0 to 4000000000"),
     "three special pieces": (template(1, 2, "A", 3), "does not put one special piece before a text"),
-    "no special pieces": (tokenizer(post_processor=None), "does not put one special piece before a text"),
     "an added token beyond the table": (added("duck"), "has pieces with the ids 0 to 151, and"),
     "added tokens that are long": (added("a" * 300_000), "added_tokens are too long; take another encoder"),
     "added tokens that are no objects": (tokenizer(added_tokens=["a"]), "added_tokens is no list of objects"),
@@ -289,13 +251,10 @@ HOSTILE: dict[str, tuple[Break, str]] = {
     "no unknown piece": (wordpiece(vocab={"a": 1}), "Missing [UNK] token"),
     "pieces at random": (bpe(dropout=0.5), "model BPE has a dropout"),
     "a prefix that is longer than pieces": (bpe(continuing_subword_prefix="###"), "model BPE has a continuing_subword_prefix"),
-    "merges of unknown pieces": (bpe(merges=[["a", "x"]]), "Token `x` out of vocabulary"),
     "a piece of a million characters": (unigram("a" * 1_000_000), "has pieces of more than 500 characters"),
     "pieces of 5 MB": (unigram(*(f"{number:0500}" for number in range(10_000))), "or more than 4,000,000 bytes of them"),
-    "Unigram without an unknown piece": (unigram("a", unk_id=None), "`unk_id` is missing"),
     "characters that are no base64": (normalizer("Precompiled", precompiled_charsmap="%"), "normalizer Precompiled is damaged"),
-    "no characters": (normalizer("Precompiled"), "is damaged"),
-    **{f"a tree of {size} bytes": (tokenizer(normalizer=charsmap(size=size)), "is damaged") for size in (0, 7, 1 << 31)},
+    "a tree without bytes": (tokenizer(normalizer=charsmap(size=0)), "is damaged"),
     "a tree that points outside": (tokenizer(normalizer=charsmap(1 << 18)), "is damaged"),
     "a leaf that points outside": (tokenizer(normalizer=charsmap(1 << 8 | 1 << 10, (1 << 31) + 99, texts=b"a\0")), "is damaged"),
     "texts that are none": (tokenizer(normalizer=charsmap(texts=b"\xff\xfe\0")), "is damaged"),
