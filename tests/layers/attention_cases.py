@@ -5,9 +5,9 @@ from typing import Any
 
 import keras
 import numpy as np
-from layer_contract import randomize
 
 from mha_cli.layers import MultiHeadAttention
+from tests.layers.layer_contract import randomize
 
 # Distinct primes, so that no two axes can be mistaken for each other.
 BATCH, QUERIES, KEYS, HEADS, KEY_DIM, VALUE_DIM = 3, 5, 7, 2, 11, 13

@@ -2,13 +2,15 @@
 
 import inspect
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
+
+Make = Callable[..., keras.Layer]
 
 TOLERANCE = 1e-5
 
@@ -74,12 +76,16 @@ def check_layer(
         at_default: the only arguments that may have their default value, which would hide that the config forgets them.
         weights_without_gradient: names of weights on which the output does not depend.
     """
+
+    def make(**more: Any) -> keras.Layer:
+        return layer_class(**arguments, **more)
+
     _check_config(layer_class, arguments, at_default)
-    _check_save_and_load(layer_class, arguments, inputs, folder)
-    _check_shapes(layer_class, arguments, inputs, output_shape)
-    _check_training_step(layer_class, arguments, inputs, weights_without_gradient)
-    _check_mixed_precision(layer_class, arguments, inputs)
-    _check_mask(layer_class, arguments, inputs, keeps_mask)
+    _check_save_and_load(make, inputs, folder)
+    _check_shapes(make, inputs, output_shape)
+    _check_training_step(make, inputs, weights_without_gradient)
+    _check_mixed_precision(make, inputs)
+    _check_mask(make, inputs, keeps_mask)
 
 
 def _check_config(layer_class: type[keras.Layer], arguments: dict[str, Any], at_default: Sequence[str]) -> None:
@@ -97,9 +103,9 @@ def _check_config(layer_class: type[keras.Layer], arguments: dict[str, Any], at_
     assert {name: getattr(restored, name) for name in arguments} == arguments
 
 
-def _check_save_and_load(layer_class: type[keras.Layer], arguments: dict[str, Any], inputs: Sequence[np.ndarray], folder: Path) -> None:
+def _check_save_and_load(make: Make, inputs: Sequence[np.ndarray], folder: Path) -> None:
     symbolic = [_symbolic(x) for x in inputs]
-    model = keras.Model(symbolic, layer_class(**arguments, name="checked")(*symbolic))
+    model = keras.Model(symbolic, make(name="checked")(*symbolic))
     randomize(model)
     model.save(folder / "model.keras")
     loaded = keras.models.load_model(folder / "model.keras")
@@ -107,10 +113,8 @@ def _check_save_and_load(layer_class: type[keras.Layer], arguments: dict[str, An
     np.testing.assert_array_equal(loaded(list(inputs)), model(list(inputs)))
 
 
-def _check_shapes(
-    layer_class: type[keras.Layer], arguments: dict[str, Any], inputs: Sequence[np.ndarray], output_shape: tuple[int, ...]
-) -> None:
-    layer = layer_class(**arguments)
+def _check_shapes(make: Make, inputs: Sequence[np.ndarray], output_shape: tuple[int, ...]) -> None:
+    layer = make()
     eager = layer(*inputs)
     assert tuple(eager.shape) == output_shape
     assert layer.compute_output_shape(*(x.shape for x in inputs)) == output_shape
@@ -125,10 +129,8 @@ def _check_shapes(
     np.testing.assert_allclose(graph, eager, atol=TOLERANCE, rtol=TOLERANCE)
 
 
-def _check_training_step(
-    layer_class: type[keras.Layer], arguments: dict[str, Any], inputs: Sequence[np.ndarray], without_gradient: Sequence[str]
-) -> None:
-    layer = layer_class(**arguments)
+def _check_training_step(make: Make, inputs: Sequence[np.ndarray], without_gradient: Sequence[str]) -> None:
+    layer = make()
     layer(*inputs)
     randomize(layer)
     before = [np.array(weight) for weight in layer.trainable_variables]
@@ -151,8 +153,8 @@ def _check_training_step(
         assert np.abs(np.array(weight) - old).max() > 1e-5, f"{weight.path} did not change"
 
 
-def _check_mixed_precision(layer_class: type[keras.Layer], arguments: dict[str, Any], inputs: Sequence[np.ndarray]) -> None:
-    exact, mixed = layer_class(**arguments), layer_class(**arguments, dtype="mixed_bfloat16")
+def _check_mixed_precision(make: Make, inputs: Sequence[np.ndarray]) -> None:
+    exact, mixed = make(), make(dtype="mixed_bfloat16")
     for layer in (exact, mixed):
         layer(*inputs)
         randomize(layer)
@@ -164,11 +166,11 @@ def _check_mixed_precision(layer_class: type[keras.Layer], arguments: dict[str, 
     np.testing.assert_allclose(output, expected, atol=0.05 * np.abs(expected).max())
 
 
-def _check_mask(layer_class: type[keras.Layer], arguments: dict[str, Any], inputs: Sequence[np.ndarray], keeps_mask: bool) -> None:
+def _check_mask(make: Make, inputs: Sequence[np.ndarray], keeps_mask: bool) -> None:
     """The mask arrives by itself, what it leaves out is not seen, and it goes on where it should; eagerly and in a model."""
     masks = padding_masks(inputs)
     takes_ids = inputs[0].dtype.kind == "i"
-    layer, probe = layer_class(**arguments), MaskProbe()
+    layer, probe = make(), MaskProbe()
     layer(*inputs)
     randomize(layer)
 

@@ -5,8 +5,9 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
-from attention_cases import (
+
+from mha_cli.layers import BlockwiseAttention, MultiHeadAttention
+from tests.layers.attention_cases import (
     BATCH,
     EXACT,
     HEADS,
@@ -26,9 +27,7 @@ from attention_cases import (
     random,
     random_mask,
 )
-from layer_contract import check_layer
-
-from mha_cli.layers import BlockwiseAttention, MultiHeadAttention
+from tests.layers.layer_contract import check_layer
 
 
 @pytest.mark.parametrize(
@@ -123,23 +122,6 @@ def test_attention_scores_come_out_of_a_model_too() -> None:
 def test_arguments_stand_in_keras_order() -> None:
     ours, theirs = ([*signature(kind.call).parameters] for kind in (MultiHeadAttention, keras.layers.MultiHeadAttention))
     assert ours[: len(theirs)] == theirs
-
-
-@pytest.mark.parametrize(("use_bias", "dtype"), [(True, "mixed_bfloat16"), (False, "float32")])
-def test_a_layer_with_nothing_to_look_at_gives_the_output_bias_with_finite_gradients(use_bias: bool, dtype: str) -> None:
-    query = random(BATCH, QUERIES, QUERY_WIDTH)
-    layer = built(MultiHeadAttention(HEADS, KEY_DIM, use_bias=use_bias, dtype=dtype), query)
-    real = prefix_mask([5, 0, 2], QUERIES)
-    with tf.GradientTape() as tape:
-        output, weights = layer(query, query_mask=real, return_attention_scores=True)
-        loss = tf.reduce_sum(tf.square(tf.cast(output, "float32")))
-    nothing = tf.cast(layer.output_bias.value, output.dtype) if use_bias else tf.zeros(QUERY_WIDTH, output.dtype)
-    for row in (output[1], output[2, 2:]):
-        np.testing.assert_array_equal(tf.cast(row, "float32"), tf.broadcast_to(tf.cast(nothing, "float32"), row.shape))
-    assert (tf.cast(weights[1], "float32").numpy() == 0).all()
-    assert (tf.cast(weights[2, :, 2:], "float32").numpy() == 0).all()
-    for gradient in tape.gradient(loss, layer.trainable_variables):
-        assert np.isfinite(gradient).all()
 
 
 def test_weights_are_returned_as_they_were_before_dropout() -> None:

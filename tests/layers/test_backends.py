@@ -15,8 +15,6 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-from attention_cases import BATCH, KEYS, LONGER, QUERIES, QUERY_WIDTH, SIZES, cross, masks_of, output_and_gradients, prefix_mask, random
-from layer_contract import randomize
 
 from mha_cli.config.loading import config_from_dict
 from mha_cli.layers import (
@@ -30,6 +28,20 @@ from mha_cli.layers import (
 )
 from mha_cli.layers.fast.attention import IMPLEMENTATIONS
 from mha_cli.model.classifier import build_classifier
+from tests.layers.attention_cases import (
+    BATCH,
+    KEYS,
+    LONGER,
+    QUERIES,
+    QUERY_WIDTH,
+    SIZES,
+    cross,
+    masks_of,
+    output_and_gradients,
+    prefix_mask,
+    random,
+)
+from tests.layers.layer_contract import randomize
 from tests.reviews import with_characters
 
 ROOT = Path(__file__).parents[2]

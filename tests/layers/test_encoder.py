@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import torch
-from layer_contract import check_layer, randomize
 
 from mha_cli.layers import TransformerEncoder
+from tests.layers.layer_contract import check_layer, randomize
 
 BATCH, LENGTH, HEADS, KEY_DIM, VALUE_DIM, HIDDEN = 3, 7, 2, 5, 13, 17
 WIDTH = HEADS * KEY_DIM

@@ -14,11 +14,11 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-from attention_cases import output_and_gradients
 
 from mha_cli.layers import FastAttention, MultiHeadAttention, scaled_dot_product_attention
 from mha_cli.layers.fast.kernels import kernel_attention, kernel_takes
 from mha_cli.layers.masks import look_ahead_mask
+from tests.layers.attention_cases import output_and_gradients
 
 BATCH, HEADS, QUERIES, KEYS, WIDTH = 3, 2, 10, 18, 8
 

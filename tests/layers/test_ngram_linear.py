@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from layer_contract import check_layer
 
 from mha_cli.config.settings import Config, LinearConfig, TextConfig
 from mha_cli.layers import NgramLinear
 from mha_cli.runtime.forward import ForwardPass
 from tests.covering import pairwise
+from tests.layers.layer_contract import check_layer
 from tests.reviews import subwords_in, weights_in, with_characters
 
 REVIEWS = [

@@ -4,10 +4,10 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from attention_cases import BATCH, HEADS, KEYS, QUERIES, paper_softmax, random, random_mask
 
 from mha_cli.layers.fast import fused
 from mha_cli.layers.numerics import masked_softmax
+from tests.layers.attention_cases import BATCH, HEADS, KEYS, QUERIES, paper_softmax, random, random_mask
 
 
 @pytest.mark.parametrize("shape", [(BATCH, 1, 1, KEYS), (BATCH, HEADS, QUERIES, KEYS), (QUERIES, KEYS)])

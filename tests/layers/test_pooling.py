@@ -5,9 +5,9 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from layer_contract import check_layer
 
 from mha_cli.layers import FirstPosition, GlobalMaxPooling1D, GlobalMeanPooling1D
+from tests.layers.layer_contract import check_layer
 
 # The second position is padding, and would win.
 ACTIVATIONS = np.array([[[-3.0, 1.0], [9.0, 8.0], [-2.0, 0.5]]], dtype=np.float32)

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from layer_contract import check_layer, randomize
 
 from mha_cli.layers.positions import PositionalEmbedding, sinusoidal_positions
+from tests.layers.layer_contract import check_layer, randomize
 from tests.reviews import with_characters
 
 LENGTH, LONGEST, VOCABULARY_SIZE, WIDTH = 5, 11, 13, 7

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from layer_contract import check_layer, randomize
 
 from mha_cli.layers import ngrams
 from mha_cli.layers.tokens import TokenEmbedding
 from mha_cli.text.ngrams import SUBWORD_START, hashed_ngrams
+from tests.layers.layer_contract import check_layer, randomize
 from tests.reviews import bucket, subwords_in, with_characters
 
 LENGTH, VOCABULARY_SIZE, WIDTH, BUCKETS = 5, 13, 7, 16

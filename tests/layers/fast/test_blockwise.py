@@ -7,10 +7,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import torch
-from attention_cases import EXACT, assert_same_gradient, finite_differences, output_and_gradients, paper_softmax, random, random_mask
 
 from mha_cli.layers import blockwise_attention, scaled_dot_product_attention
 from mha_cli.layers.fast import fused
+from tests.layers.attention_cases import (
+    EXACT,
+    assert_same_gradient,
+    finite_differences,
+    output_and_gradients,
+    paper_softmax,
+    random,
+    random_mask,
+)
 
 BATCH, HEADS, KEY_DIM, VALUE_DIM, BLOCK = 2, 3, 5, 7, 5
 LENGTHS = [(3, 11), (10, 7), (13, 2), (1, 1)]  # queries and keys; below the block length, twice it, above it

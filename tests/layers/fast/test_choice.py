@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from attention_cases import EXACT, assert_same_gradient, built, random
 
 from mha_cli.layers import BlockwiseAttention, FastAttention, MultiHeadAttention, blockwise_attention
 from mha_cli.layers.fast import attention
 from mha_cli.layers.fast.attention import number_of_weights
+from tests.layers.attention_cases import EXACT, assert_same_gradient, built, random
 
 MOST_WEIGHTS = 300  # what ``FastAttention`` computes at once in these tests
 WIDTH = 3  # of the inputs: wider than a head, so that ``FastAttention`` does not fold
