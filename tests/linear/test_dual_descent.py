@@ -63,21 +63,3 @@ def test_weights_are_added_to_earlier_margins(monkeypatch: pytest.MonkeyPatch) -
 
         found = minimize(objective, np.zeros(FEATURES + 1), method="BFGS", options={"gtol": 1e-6}).x
         np.testing.assert_allclose(np.append(weights[:, unit], bias[unit]), found, atol=5e-4)
-
-
-def test_the_last_pass_gives_its_mean(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every step in float64, and the mean of the weights after each step of the second pass."""
-    monkeypatch.setattr(module, "PASSES", 1)  # two over few texts
-    features, labels, c, shift, scale = examples()
-    weights, bias = dual_descent(stored(features), labels, UNITS, c, shift, scale, SILENT, "fitting")
-    rng = np.random.default_rng(0)
-    read = np.hstack([np.where(features != 0, (features.astype(float) - shift) * scale, 0), np.ones((NUM_TEXTS, 1))])
-    duals = np.zeros((NUM_TEXTS, UNITS))
-    for _ in range(2):
-        after = []
-        for row in rng.permutation(NUM_TEXTS):
-            for unit, sign in enumerate(np.where(labels[row] == np.arange(UNITS), 1, -1).tolist()):
-                gradient = sign * (read[row] @ read.T @ duals[:, unit]) - 1 + sign * duals[row, unit] / (2 * c[row])
-                duals[row, unit] = sign * max(0, sign * duals[row, unit] - gradient / (read[row] @ read[row] + 1 / (2 * c[row])))
-            after.append(read.T @ duals)
-    np.testing.assert_allclose(np.vstack([weights, bias]), np.mean(after, axis=0), atol=1e-5)

@@ -11,9 +11,9 @@ from mha_cli.arrays import Bools, Floats, Int32s
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config, LinearConfig
 from mha_cli.corpus.encoded_texts import EncodedTexts
-from mha_cli.linear import dual_descent, one_vs_rest
 from mha_cli.linear import features as features_module
 from mha_cli.linear import fit as module
+from mha_cli.linear import one_vs_rest
 from mha_cli.linear.features import ngrams_of, text_features
 from mha_cli.linear.fit import cross_fit_linear_model, fit_linear_model, linear_logits, refit_linear_model
 from mha_cli.linear.one_vs_rest import FOLDS, FOLDS_OF_MANY, Examples, LinearModel, fit_one_vs_rest
@@ -124,15 +124,6 @@ def test_all_of_too_many_texts_are_learnt_from(limit: dict[str, int], monkeypatc
     assert ((own_words > 0) == labels)[np.abs(own_words) > 1e-5].all()
     assert ((totals(texts, fitted, linear)[:, 0] > 0) == labels).all()
     assert np.corrcoef(totals(texts, fitted, linear)[:, 0], totals(texts, in_memory, linear)[:, 0])[0, 1] > 0.98
-
-
-def test_many_classes_are_fitted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(one_vs_rest, "TOLERANCE", 1e-8)
-    texts, classes = random_texts(90, 2)
-    one_by_one = fit(texts, classes, settings(1))
-    monkeypatch.setattr(one_vs_rest, "MOST_ONE_BY_ONE", 0)
-    monkeypatch.setattr(dual_descent, "PASSES", 100)
-    np.testing.assert_allclose(fit(texts, classes, settings(1)).table, one_by_one.table, atol=0.1)
 
 
 def test_refitted_on_the_validation_part_too() -> None:

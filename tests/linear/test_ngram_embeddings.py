@@ -8,7 +8,6 @@ import pytest
 
 from mha_cli.arrays import Float64s
 from mha_cli.config.settings import Config, LinearConfig
-from mha_cli.linear import ngram_embeddings
 from mha_cli.linear.features import Ngrams, ngrams_of
 from mha_cli.linear.fit import cross_fit_linear_model, fit_linear_model
 from mha_cli.linear.ngram_embeddings import batch_loss, learn_ngram_embeddings
@@ -52,36 +51,6 @@ def test_the_loss_is_that_of_the_formula(share: float) -> None:
     text_P = np.repeat(np.arange(7, dtype=np.int32), [len(text) for text in texts])
     found = batch_loss(table.astype(np.float32), np.concatenate(texts).astype(np.int32), text_P, np.concatenate(asked), 7)
     assert float(found) == pytest.approx(loss_by_hand(table, texts, asked), abs=1e-5)
-
-
-def test_learning_is_adagrad_on_that_loss(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"WIDTH": 5, "EPOCHS": 2, "BATCH_TEXTS": 4, "LEAST_TEXTS": 1}.items():
-        monkeypatch.setattr(ngram_embeddings, name, value)
-    texts = random_texts(7, 11)
-    found = learn_ngram_embeddings([of_texts(*texts[:3]), of_texts(*texts[3:])], 3)
-    assert found is not None
-    assert found.buckets.tolist() == list(range(11))
-
-    rng = np.random.default_rng(3)
-    table = rng.uniform(-0.05, 0.05, (11, 5)).astype(np.float32).astype(np.float64)
-    squares, done = np.zeros(11), 0
-    for _ in range(2):
-        order = rng.permutation(7)
-        for batch in (order[:4], order[4:]):
-            of_batch = [texts[number] for number in batch]
-            drawn = rng.random(sum(map(len, of_batch))) < 0.5
-            asked = [part.tolist() for part in np.split(drawn, np.cumsum([len(text) for text in of_batch])[:-1])]
-            gradient = np.zeros_like(table)
-            for index in np.ndindex(*table.shape):
-                moved = [table.copy(), table.copy()]
-                moved[0][index] += 1e-6
-                moved[1][index] -= 1e-6
-                gradient[index] = (loss_by_hand(moved[0], of_batch, asked) - loss_by_hand(moved[1], of_batch, asked)) / 2e-6
-            squares += (gradient**2).mean(axis=1)
-            moves = squares > 0
-            table[moves] -= 0.1 * (1 - done / 4) * gradient[moves] / np.sqrt(squares[moves, None])
-            done += 1
-    np.testing.assert_allclose(found.table, [unit(row) for row in table], atol=1e-4)
 
 
 @pytest.mark.usefixtures("untraced")

@@ -108,9 +108,9 @@ def test_scores_are_those_of_another_solver(num_classes: int, weighted: bool, em
 
 
 @pytest.mark.parametrize(
-    ("weighted", "embedded", "several"), [(False, False, False), (True, False, False), (False, True, False), (False, False, True)]
+    ("num_classes", "weighted", "embedded", "several"),
+    [(2, False, False, False), (3, True, False, False), (2, False, True, False), (3, False, False, True)],
 )
-@pytest.mark.parametrize("num_classes", [2, 3])
 def test_features_on_disk_give_the_same_model(
     num_classes: int, weighted: bool, embedded: bool, several: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,23 +164,6 @@ def test_texts_without_a_feature_teach_nothing() -> None:
     assert not (model.table.any() or model.bias.any())
 
 
-def test_a_large_c_takes_the_solver_of_all_classes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One class after another takes more passes, the larger C is: here twice as many for 8 as for 1."""
-    features, labels = random_features(3)
-    examples = Examples(csr_matrix(features), labels, 3, np.ones(NUM_TEXTS, np.float32))
-    monkeypatch.setattr(one_vs_rest, "MOST_ONE_BY_ONE", 1.5 * 3 * examples.features.nnz / NUM_TEXTS)
-    at_once: list[float] = []
-
-    def all_at_once(examples: Examples, regularization: Regularization, *_: Any) -> tuple[Floats, Floats, Floats]:
-        at_once.append(regularization.c)
-        return np.zeros((BUCKETS, 3)), np.zeros(3), np.zeros(0)
-
-    monkeypatch.setattr(one_vs_rest, "_all_at_once", all_at_once)
-    for c in (1.0, 8.0, 2 * one_vs_rest.LARGEST_DUAL_C):
-        fit_one_vs_rest(examples, Regularization(c, 1.0))
-    assert at_once == [8.0]
-
-
 def test_of_several_labels_each_has_the_model_of_its_own_two_classes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(one_vs_rest, "TOLERANCE", 1e-8)
     features, classes = random_features(3)
@@ -204,8 +187,7 @@ def counted(features: Floats, is_label: Bools) -> tuple[Int64s, Int64s]:
     return (features[is_label] != 0).sum(axis=0), (features != 0).sum(axis=0)
 
 
-@pytest.mark.parametrize("on_disk", [False, True])
-@pytest.mark.parametrize("num_classes", [2, 3])
+@pytest.mark.parametrize(("num_classes", "on_disk"), [(2, True), (3, False)])
 def test_a_text_of_weight_two_is_the_text_twice(num_classes: int, on_disk: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(one_vs_rest, "TOLERANCE", 1e-9)
     monkeypatch.setattr(dual_descent, "PASSES", 50)

@@ -8,7 +8,6 @@ from scipy.special import expit
 from mha_cli.arrays import Array, Float64s, Floats, Int32s
 from mha_cli.linear import stacking
 from mha_cli.linear.stacking import SCALE_SPREAD, SHIFT_SPREAD, SPREADS, USUAL_WEIGHTS, Stack, fit_scale, fit_stack, probabilities_of
-from mha_cli.runtime.metrics import mean_loss_and_accuracy
 
 
 def readers_of(num_classes: int, with_linear: bool, num_texts: int = 500) -> tuple[Floats, Floats | None, Int32s]:
@@ -59,24 +58,6 @@ def test_a_part_of_many_texts_decides(with_linear: bool, monkeypatch: pytest.Mon
     of_part = weights_of(fit_stack(*readers, labels, weights.astype(np.float32)))
     np.testing.assert_allclose(of_part, of_all, atol=0.1)
     assert (of_part != of_all).any()
-
-
-@pytest.mark.parametrize("num_classes", [2, 5])
-def test_an_encoder_that_is_too_sure_and_leans_to_a_class(num_classes: int) -> None:
-    """Labels come as often as a third of its logits says, without their shift."""
-    rng = np.random.default_rng(5)
-    shift = rng.normal(size=1 if num_classes == 2 else num_classes)
-    said = 3 * rng.normal(0.0, 0.8, (5000, len(shift))) + shift
-    labels = np.array([rng.choice(num_classes, p=row) for row in probabilities_of((said - shift) / 3)], np.int32)
-    encoder = said.astype(np.float32)
-    stack = fit_stack(encoder, None, labels)
-    assert stack.encoder_weight == pytest.approx(1 / 3, rel=0.06)
-    np.testing.assert_allclose(
-        stack.bias - stack.bias.mean() * (num_classes > 2), -(shift - shift.mean() * (num_classes > 2)) / 3, atol=0.08
-    )
-    before, after = (mean_loss_and_accuracy(probabilities_of(logits), labels) for logits in (encoder, stack.logits(encoder)))
-    assert after[0] < before[0]
-    assert after[1] > before[1]
 
 
 @pytest.mark.parametrize("with_linear", [True, False])

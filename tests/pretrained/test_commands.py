@@ -9,7 +9,6 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 import mha_cli
 from mha_cli.checkpoint.file import read_checkpoint
@@ -17,18 +16,18 @@ from mha_cli.config.loading import load_config
 from mha_cli.pages.inspection import live_page
 from mha_cli.preparation.prepare import prepare
 from mha_cli.runtime.classifier import forward_of
-from mha_cli.runtime.inspection import explain, view_attention
-from mha_cli.text.pieces import PieceTokenizer
+from mha_cli.system.callbacks import Callbacks
 from mha_cli.training import trainable_blocks
 from mha_cli.training.frozen import FrozenEncoder
 from mha_cli.training.trainer import Trainer
 from tests.cli.command import Mha, Result, refusal, run_here, set_all, step_by_step
-from tests.pretrained.tiny import tiny_checkpoint, tiny_folder
+from tests.pretrained.tiny import tiny_folder
 from tests.training.epochs import run_epoch
 from tests.training.interruptions import assert_same_run, interrupt, train
 
 ROWS = "".join(f"the film {number} was dreadful,bad\nthe film {number} was superb,good\n" for number in range(40))
-TRAIN = ("train", "--config", "pretrained", *set_all("data.train=texts.csv", "model.pretrained=encoder", "training.epochs=2"))
+SETTINGS = "data.train=texts.csv", "model.pretrained=encoder", "training.epochs=2", "training.batch_size=27"
+TRAIN = ("train", "--config", "pretrained", *set_all(*SETTINGS))
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +74,7 @@ def test_an_encoder_of_few_texts(trained: Path, tmp_path: Path, monkeypatch: pyt
     found = read_checkpoint(Path("tuned", "checkpoint.keras")).weights
     unaware = prepare(load_config(Path("tuned", "config.yaml")))
     data = unaware.starting_from(FrozenEncoder(unaware.config, unaware, tmp_path / "features").start())
-    for texts, is_same in ((data.with_validation(), True), (data, False), (unaware.with_validation(), False)):
+    for texts, is_same in ((data.with_validation(), True), (unaware.with_validation(), False)):
         trainer = Trainer(data.config, texts)
         for epoch in (1, 2):
             run_epoch(trainer, epoch)
@@ -123,7 +122,9 @@ def test_attention_is_between_pieces_and_explanations_are_of_words(mha: Mha) -> 
     assert len(explained["gradients"]) == 4
 
 
-@pytest.mark.parametrize("form", ["int8", "onnx", "saved-model", "litert"])
+@pytest.mark.parametrize(
+    "form", ["int8", "onnx", *(pytest.param(form, marks=pytest.mark.exhaustive) for form in ("saved-model", "litert"))]
+)
 def test_exports_answer_as_the_checkpoint(form: str, mha: Mha) -> None:
     mha("export", "tuned", "--format", form, "--output", "exported.keras").well()
 
@@ -168,9 +169,10 @@ def test_a_frozen_encoder_stopped_after_its_step_goes_on(trained: Path, tmp_path
     assert_same_run(tmp_path / "whole", tmp_path / "run")
 
 
+@pytest.mark.usefixtures("trained_in_numpy")
 def test_a_run_teaches_a_small_model(mha: Mha, tmp_path: Path) -> None:
-    teach = ("--set", "data.train=texts.csv", "--set", "training.teacher=tuned", "--set", "training.epochs=2", "--output", "small")
-    result = mha("train", "--config", "text", *teach).well()
+    teach = set_all("data.train=texts.csv", "training.teacher=tuned", "training.epochs=2")
+    result = mha("train", "--config", "text", *teach, "--output", "small").well()
     assert re.search(r"the teacher's answers of 1,600 of 1,600 texts, .+, done", result.stderr)  # 64 written and 24 made of each
     answers = mha("predict", "--checkpoint", "small", "the film 7 was superb", "the film 8 was dreadful")
     assert [line.split("\t")[0] for line in answers.stdout.splitlines()] == ["good", "bad"]
@@ -178,16 +180,15 @@ def test_a_run_teaches_a_small_model(mha: Mha, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("untraced")
-def test_the_work_decides_whether_the_encoder_is_trained_and_no_clock(
-    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cwd = shutil.copytree(trained, tmp_path / "copy")
-    monkeypatch.setattr("mha_cli.training.trainable_blocks.perf_counter", iter(range(0, 10**9, 10**5)).__next__)  # a busy machine
-    for most_work, blocks in ((trainable_blocks.MOST_WORK, "all"), (0, 0)):
-        monkeypatch.setattr("mha_cli.training.trainable_blocks.MOST_WORK", most_work)
-        result = run_here(*TRAIN, "--set", "training.epochs=1", "--output", str(blocks), cwd=cwd)
-        assert re.search(rf"about .+,... minutes fine-tuned, .+ frozen; training.trainable_blocks={blocks} by ", result.stderr)
-        assert load_config(cwd / str(blocks) / "config.yaml").training.trainable_blocks == blocks
+@pytest.mark.parametrize(("most_work", "blocks"), [(trainable_blocks.MOST_WORK, "all"), (0, 0)])
+def test_the_work_decides_and_no_clock(most_work: float, blocks: str | int, trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(trained)
+    monkeypatch.setattr(trainable_blocks, "perf_counter", iter(range(0, 10**9, 10**5)).__next__)  # a busy machine
+    monkeypatch.setattr(trainable_blocks, "MOST_WORK", most_work)
+    config, notes = load_config(Path("tuned", "config.yaml")).changed(training={"trainable_blocks": "auto"}), list[str]()
+    decided = trainable_blocks.decide_trainable_blocks(config, prepare(config), Callbacks(note=notes.append))
+    assert decided == config.changed(training={"trainable_blocks": blocks})
+    assert re.fullmatch(rf"about .+,... minutes fine-tuned, .+ frozen; training.trainable_blocks={blocks} by .+", notes[0])
 
 
 @pytest.mark.usefixtures("untraced")
@@ -200,19 +201,14 @@ def test_the_recipe_for_reviews_reads_ngram_embeddings_beside_the_encoder(traine
     assert json.loads((cwd / "reviews" / "metrics.json").read_text())["best"]["validation_accuracy"] == 1.0
 
 
+@pytest.mark.usefixtures("untraced")
 def test_python_trains_loads_and_pickles(trained: Path, tmp_path: Path) -> None:
     texts, labels = zip(*(line.split(",") for line in ROWS.splitlines()), strict=True)
-    settings = {"pretrained": trained / "encoder", "trainable_blocks": 0}
-    model = mha_cli.train("pretrained", texts, labels, output=tmp_path / "run", **settings)
-    asked = ["the film 7 was superb", "the film 8 was dreadful", ""]
-    answers = [answer.label for answer in model.predict(asked)]
-    assert answers[:2] == ["good", "bad"]
-    model.save(tmp_path / "saved.keras")
-    for other in (mha_cli.load(tmp_path / "run"), mha_cli.load(tmp_path / "saved.keras"), pickle.loads(pickle.dumps(model))):
-        assert other.predict(asked) == model.predict(asked)
-    assert mha_cli.evaluate(model, texts, labels).accuracy == 1.0
-    estimator = clone(mha_cli.MHAClassifier("pretrained", **settings)).fit(texts, labels)
-    assert estimator.predict(asked).tolist() == answers
+    model = mha_cli.train("pretrained", texts, labels, output=tmp_path / "run", pretrained=trained / "encoder", trainable_blocks=0)
+    answers = model.predict(["the film 7 was superb", "the film 8 was dreadful", ""])
+    assert [answer.label for answer in answers[:2]] == ["good", "bad"]
+    for other in (mha_cli.load(tmp_path / "run"), pickle.loads(pickle.dumps(model))):
+        assert other.predict([answer.text for answer in answers]) == answers
 
 
 def test_the_page_of_a_server_says_how_much_is_read(trained: Path) -> None:
@@ -234,12 +230,3 @@ def test_frozen_weights_take_several_labels(trained: Path, tmp_path: Path) -> No
     run_here(*TRAIN, *args, cwd=cwd).well()
     kernel = read_checkpoint(cwd / "several" / "checkpoint.keras").weights["classifier/kernel"]
     assert kernel.shape[1] == 2 and np.abs(kernel).max(axis=0).min() > 0
-
-
-def test_a_tokenizer_is_built_once_per_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mha_cli.checkpoint.file.PieceTokenizer", build := Mock(wraps=PieceTokenizer))
-    checkpoint = tiny_checkpoint(tiny_folder(tmp_path, "bert"))
-    explanation = explain(checkpoint, "the film was superb")
-    assert view_attention(checkpoint, "the film was superb").prediction == explanation.prediction
-    assert build.call_count == 1
-    assert explain(pickle.loads(pickle.dumps(checkpoint)), "the film was superb") == explanation

@@ -82,9 +82,9 @@ def assert_close(ours: list[np.ndarray], theirs: list[np.ndarray], real: np.ndar
 
 
 @pytest.mark.extras
-@pytest.mark.parametrize("family", FAMILIES)
-def test_states_and_attention_equal_transformers(family: str, theirs: Theirs, tmp_path: Path) -> None:
-    checkpoint = tiny_checkpoint(tiny_folder(tmp_path, family))
+@pytest.mark.parametrize(("family", "settings"), [*((family, {}) for family in FAMILIES), ("bert", {"hidden_act": "relu"})])
+def test_states_and_attention_equal_transformers(family: str, settings: dict[str, str], theirs: Theirs, tmp_path: Path) -> None:
+    checkpoint = tiny_checkpoint(tiny_folder(tmp_path, family, **settings))
     for lengths in ([37, 7, 2], [13, 13]):  # the longest, padded, and none padded
         pieces = pieces_of(checkpoint, lengths)
         if "roberta" not in family:  # for which transformers leaves such a piece out of the positions
@@ -96,15 +96,6 @@ def test_states_and_attention_equal_transformers(family: str, theirs: Theirs, tm
         in_keras, attention_in_keras = keras_states(checkpoint, pieces)
         assert_close(in_keras, states, pieces != 0)
         assert_close(attention_in_keras, attention, pieces != 0)
-
-
-@pytest.mark.extras
-@pytest.mark.parametrize("family", ["bert", "distilbert"])
-def test_relu_equals_transformers(family: str, theirs: Theirs, tmp_path: Path) -> None:
-    activation = {"activation" if family == "distilbert" else "hidden_act": "relu"}
-    checkpoint = tiny_checkpoint(tiny_folder(tmp_path, family, **activation))
-    pieces = pieces_of(checkpoint, [7, 4])
-    assert_close(numpy_states(checkpoint, pieces), theirs(tmp_path, pieces)[0], pieces != 0)
 
 
 @pytest.mark.minilm

@@ -71,17 +71,12 @@ def test_a_text_of_weight_zero_may_be_tested_on() -> None:
     [
         ("a.csv", "text,label,w\na,x,1\nb,y,-1\n", """a.csv:3: the weight "w" is '-1'"""),
         ("a.csv", "text,label,w\na,x,1_0\n", """a.csv:2: the weight "w" is '1_0'"""),
-        ("a.csv", "text,label,w\na,x,１０\n", """a.csv:2: the weight "w" is '１０'"""),
-        ("a.csv", "text,label,w\na,x,nan\n", """a.csv:2: the weight "w" is 'nan'"""),
         ("a.csv", "text,label,w\na,x,\n", """a.csv:2: the weight "w" is ''"""),
         ("a.jsonl", '{"text": "a", "label": "x", "w": null}', """a.jsonl:1: the weight "w" is None"""),
         ("a.csv", "text,label,w\na,x,1e-50\n", """a.csv:2: the weight "w" is '1e-50'; give numbers from 1e-9 to 1e9, or 0"""),
-        ("a.jsonl", f'{{"text": "a", "label": "x", "w": 1{"0" * 400}}}', 'a.jsonl:1: the weight "w" is 1000'),
         ("a.csv", "text,label,w\na,x,0\nb,y,0\n", "a.csv: no text has a weight above 0"),
         ("a.csv", "text,label\na,x\n", 'a.csv:1: no column "w" among text, label; set data.weight_column'),
-        ("a.jsonl", '{"text": "a", "label": "x"}', 'a.jsonl:1: no column "w" among text, label; set data.weight_column'),
         ("a.ft", "__label__x a\n", "a.ft: has no columns, so no weights"),
-        ("a/x/1.txt", "a", "a: has no columns, so no weights"),
     ],
 )
 def test_weights_that_are_none(path: str, content: str, message: str) -> None:

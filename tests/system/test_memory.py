@@ -33,7 +33,6 @@ TREES: dict[str, tuple[dict[str, str], int | None, int | None]] = {
     "a container that sees itself as the outermost group": ({**MACHINE, **version_2(".", 3 * GB, 3 * GB, of_files=2 * GB)}, 3 * GB, 2 * GB),
     "a container of version 1 that has read files": ({**MACHINE, **version_1(".", 3 * GB, 3 * GB, of_files=2 * GB)}, 3 * GB, 2 * GB),
     "no limit": ({**MACHINE, **IN_A_GROUP, **version_2("outer/inner", "max", GB), **version_2("outer", "max", GB)}, None, FREE),
-    "no limit in version 1": ({**MACHINE, **IN_A_GROUP_OF_VERSION_1, **version_1("outer/inner", 2**63 - 4096, GB)}, None, FREE),
     "the lowest limit is not the one that leaves least": (
         {**MACHINE, **IN_A_GROUP, **version_2("outer/inner", 5 * GB, GB), **version_2("outer", 7 * GB, 6 * GB)},
         5 * GB,
@@ -45,7 +44,6 @@ TREES: dict[str, tuple[dict[str, str], int | None, int | None]] = {
         4 * GB,
     ),
     "a limit above what is free": ({**MACHINE, **IN_A_GROUP, **version_2("outer", 500 * GB, GB)}, 500 * GB, FREE),
-    "nobody says how much is used": ({**MACHINE, **IN_A_GROUP, "sys/fs/cgroup/outer/memory.max": f"{5 * GB}\n"}, 5 * GB, 5 * GB),
 }
 """Files, the limit, and what may still be taken."""
 

@@ -69,6 +69,7 @@ def test_contrastive_loss_by_hand() -> None:
         assert loss == pytest.approx(np.mean(alike) if alike else 0.0, abs=1e-4)
 
 
+@pytest.mark.usefixtures("untraced")
 def test_the_contrastive_loss_is_added_by_its_weight(tiny_config: Config, tiny_data: PreparedData) -> None:
     rows = np.arange(11)
     texts = tiny_data.train.for_encoder.padded(rows)

@@ -27,11 +27,9 @@ FLAGS = "processor\t: 0\nflags\t\t: fpu avx2 {} sse2\nbugs\t\t: spectre_v1\n"
     ("setting", "model", "feature", "chosen"),
     [
         ("auto", {"key_dim": WIDE}, "amx_bf16", "bfloat16"),
-        ("auto", {"key_dim": WIDE + 1}, "avx512_bf16", "bfloat16"),
         ("auto", {"key_dim": WIDE - 1}, "amx_bf16", "float32"),  # too narrow to gain
         ("auto", {"pretrained": "encoder"}, "avx512_bf16", "bfloat16"),
         ("auto", {"key_dim": WIDE}, "avx512", "float32"),
-        ("auto", {"key_dim": WIDE}, "no_amx_bf16_here", "float32"),
         ("auto", {"key_dim": WIDE}, "", "float32"),  # a system that does not tell
         ("bfloat16", {"key_dim": 3}, "avx512", "bfloat16"),
         ("float32", {"key_dim": WIDE}, "amx_bf16", "float32"),
