@@ -34,7 +34,7 @@ GROUP_PROBABILITIES = 1 << 15  # probabilities in a row group of Parquet
 
 
 class Unreadable(Record):
-    """A record that could not be read; its field is the fault."""
+    """A record that could not be read."""
 
 
 class ShardFault(MhaError):
@@ -122,28 +122,24 @@ def _write_part(shard: Shard, status: Status, job: Job) -> ShardReport:
     rows = unreadable = 0
 
     def stand_in(fault: MhaError, line: int) -> Record:
-        return Unreadable("", b"", (fault.message,), b"", line)
+        nonlocal unreadable
+        unreadable += 1
+        if unreadable <= SHOWN_FAULTS:
+            faults.append(fault.message)
+        return Unreadable("", b"", line=line)
 
     warnings = StreamWarnings(shard.guessed)
-    records = read_records(
-        shard.record_format, _chunks(shard, digest), Reading(shard.name, job.columns, job.dialect, warnings, on_fault=stand_in)
-    )
-    files, part_name, class_names = job.output.files, f"{shard.stem}.{job.part_format}", job.classifier.classes
+    reading = Reading(shard.name, job.columns, job.dialect, warnings, on_fault=stand_in)
+    records = read_records(shard.record_format, _chunks(shard, digest), reading)
+    files, part_name = job.output.files, f"{shard.stem}.{job.part_format}"
     as_lists = job.part_format == "jsonl" and job.classifier.checkpoint.config.is_multi_label
     with files.written(job.output / part_name) as file:
-        with _row_writer(file, job.part_format, class_names) as write_rows:
+        with _row_writer(file, job.part_format, job.classifier.classes) as write_rows:
 
             def write(batch: list[Predicted]) -> None:
-                nonlocal rows, unreadable
-                written = []
-                for record, prediction in batch:
-                    rows += 1
-                    readable = not isinstance(record, Unreadable)
-                    if not readable:
-                        unreadable += 1
-                        faults.extend(map(str, record.fields if unreadable <= SHOWN_FAULTS else ()))
-                    written.append({"file": shard.name, "row": rows, **_answer(prediction if readable else None, as_lists)})
-                write_rows(written)
+                nonlocal rows
+                write_rows([{"file": shard.name, "row": number, **_cells(*pair, as_lists)} for number, pair in enumerate(batch, rows + 1)])
+                rows += len(batch)
 
             try:
                 Answering(job.classifier, job.workers).run(records, write)
@@ -245,10 +241,10 @@ def _digest_of(file: IO[bytes]) -> tuple[int, str]:
         return written.tell(), digest
 
 
-def _answer(prediction: Prediction | None, as_lists: bool) -> dict[str, object]:
-    """The cells of a text in its row, None for an unreadable one; ``as_lists``, several labels are a list under ``labels``."""
+def _cells(record: Record, prediction: Prediction, as_lists: bool) -> dict[str, object]:
+    """The cells of a text in its row; ``as_lists``, several labels are a list under ``labels``."""
     label = "labels" if as_lists else "label"
-    if prediction is None:
+    if isinstance(record, Unreadable):
         return {label: None, "probabilities": None, "flags": UNREADABLE}
     probabilities = {class_name: round(value, 6) for class_name, value in prediction.probabilities.items()}
     return {label: prediction.labels if as_lists else prediction.answer, "probabilities": probabilities, "flags": prediction.flags}

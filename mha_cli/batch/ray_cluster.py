@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
@@ -15,7 +14,7 @@ from typing import Any
 from mha_cli.batch.part import Job, ShardReport, classify_shard, classify_shards
 from mha_cli.batch.shards import Shard
 from mha_cli.errors import EXIT_FAILURE, MhaError, need, printable, reason_of
-from mha_cli.runtime.workers import end_with
+from mha_cli.runtime.workers import detach
 from mha_cli.system.processor import prepare_to_compute
 
 SILENCE = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
@@ -52,12 +51,7 @@ def classify_on_cluster(shards: Sequence[Shard], job: Job, address: str, workers
 
 def _drive(connection: Connection, shards: Sequence[Shard], job: Job, address: str, workers: int | None) -> None:
     """Be Ray's driver: send reports, and then None or the exception that has ended it."""
-    os.setpgrp()  # signals that a terminal sends are the parent's to answer
-    threading.Thread(target=end_with, args=(connection,), daemon=True).start()
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1) if os.environ.get("MHA_DEBUG") == "1" else (0, 1, 2):
-        os.dup2(nowhere, descriptor)
-    sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__  # what stands in for them beside a progress line writes to the terminal
+    detach(connection, (0, 1) if os.environ.get("MHA_DEBUG") == "1" else (0, 1, 2))
     try:
         for report in _reports(shards, job, address, workers):
             connection.send(report)

@@ -23,7 +23,7 @@ from mha_cli.runtime.choice import Answer, Choice
 
 Answered: TypeAlias = tuple[int, Record, Answer]  # number of a text, its record and its answer
 
-# What would break a line or a column, what a terminal would obey, and the backslash, so that what is escaped can be told apart.
+# Characters that break a line or a column or that a terminal obeys, and the backslash, so that an escape is unambiguous.
 _ESCAPED = re.compile("[\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _BOLD, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 MIN_TEXT_WIDTH, MAX_FIELD_CHARACTERS = 10, 40

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -72,6 +71,10 @@ class EncodedTexts:
         """A warning if many words are unknown, with a way out; else an empty string."""
         return warning_of_unknown(self.num_unknown, len(self.tokens) - self.count(np.flatnonzero(vocabulary.is_mark)), way_out)
 
+    def __getitem__(self, row: int) -> Int32s:
+        """The tokens of a text, (L,) or (L, 1 + W)."""
+        return self.tokens[self.offsets[row] : self.offsets[row + 1]]
+
     def padded(self, rows: Rows, values: Floats | None = None, length: int = 1) -> Array:
         """Tokens of some texts, or of ``values`` of all tokens, (P, …), as one array, (B, L, …), padded with zeros; L ≥ ``length``."""
         numbers = self.tokens if values is None else values
@@ -84,7 +87,7 @@ class EncodedTexts:
 
     def subset(self, rows: Rows) -> EncodedTexts:
         """Some of the texts; ``num_truncated`` is then an upper bound, since cut texts are not marked."""
-        tokens = TokenStore(self.tokens[self.offsets[row] : self.offsets[row + 1]] for row in rows)
+        tokens = TokenStore(self[row] for row in rows)
         pieces = None if self.pieces is None else self.pieces.subset(rows)
         weights = None if self.weights is None else self.weights[rows]
         return EncodedTexts(tokens, tokens.offsets, self.labels[rows], self.num_truncated, pieces, weights)
@@ -125,7 +128,7 @@ def of_known_classes(
         yield text._replace(label=labels if is_multi_label else labels[0])
 
 
-def encode_labelled(texts: Iterable[LabelledText], encoder: TextPipeline, class_names: tuple[str, ...], where: str) -> EncodedTexts:
+def encode_labelled(texts: Iterable[LabelledText], pipeline: TextPipeline, class_names: tuple[str, ...], where: str) -> EncodedTexts:
     """Labelled texts as a trained model reads them; see ``of_known_classes``."""
     labels = list[Label]()
 
@@ -134,7 +137,7 @@ def encode_labelled(texts: Iterable[LabelledText], encoder: TextPipeline, class_
             labels.append(text.label)
             yield text.text
 
-    encoded = encode_texts(without_labels(), encoder)
+    encoded = encode_texts(without_labels(), pipeline)
     if not len(encoded):
         raise MhaError(f"{where}: no texts", "give labelled texts to score")
     class_labels = numbers_of_labels(labels, class_names)
@@ -142,18 +145,18 @@ def encode_labelled(texts: Iterable[LabelledText], encoder: TextPipeline, class_
     return replace(encoded, labels=class_labels, pieces=pieces)
 
 
-def encode_texts(texts: Iterable[str], encoder: TextPipeline) -> EncodedTexts:
+def encode_texts(texts: Iterable[str], pipeline: TextPipeline) -> EncodedTexts:
     """Texts without a class as a model reads them; their labels are zeros."""
     pieces = TokenStore()
 
     def words() -> Iterator[Int32s]:
         for text in texts:
-            if encoder.pieces is not None:
-                pieces.append(encoder.pieces.ids(text))
-            yield encoder.tokens(encoder.tokenize(text))
+            if pipeline.pieces is not None:
+                pieces.append(pipeline.pieces.ids(text))
+            yield pipeline.tokens(pipeline.tokenize(text))
 
-    encoded = encoded_rows(words(), None, encoder.settings)
-    return encoded if encoder.pieces is None else replace(encoded, pieces=EncodedTexts(pieces, pieces.offsets, encoded.labels, 0))
+    encoded = encoded_rows(words(), None, pipeline.settings)
+    return encoded if pipeline.pieces is None else replace(encoded, pieces=EncodedTexts(pieces, pieces.offsets, encoded.labels, 0))
 
 
 def encoded_rows(texts: Iterable[Int32s], labels: Labels | None, settings: TextConfig) -> EncodedTexts:
@@ -168,7 +171,7 @@ def encoded_rows(texts: Iterable[Int32s], labels: Labels | None, settings: TextC
 
 def join_texts(first: EncodedTexts, second: EncodedTexts) -> EncodedTexts:
     """All texts of the first, then all of the second."""
-    tokens = TokenStore(texts.tokens[start:stop] for texts in (first, second) for start, stop in pairwise(texts.offsets))
+    tokens = TokenStore(texts[row] for texts in (first, second) for row in range(len(texts)))
     return EncodedTexts(
         tokens,
         tokens.offsets,

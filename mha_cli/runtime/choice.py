@@ -19,8 +19,8 @@ class Answer(NamedTuple):
     label: str | None  # the class, or several labels in one cell; None for no answer
     labels: list[str] | None  # several labels, the most probable first; None if a text has one label
     probability: float  # probability of the label, of several that of the least probable one; without any, of the most probable class
-    num_top: int  # number of most probable classes that are asked for; 0 for the answer alone
-    top: list[tuple[str, float]]  # so many of them, or fewer, and their probabilities
+    num_top: int = 0  # number of most probable classes that are asked for; 0 for the answer alone
+    top: Sequence[tuple[str, float]] = ()  # so many of them, or fewer, and their probabilities
 
     def as_json(self, number: int) -> dict[str, object]:
         """All about the text with this id, as ``mha predict --json`` prints it."""
@@ -65,8 +65,10 @@ class Choice:
             labels = self._labels(prediction)
             label = prediction.label_separator.join(labels) or None
             probability = min(map(probabilities.__getitem__, labels), default=prediction.probability)
-        num_top = len(probabilities) if self.top_k == "all" else min(self.top_k or 0, len(probabilities))
-        return Answer(prediction, label, labels, probability, num_top, self._top(prediction, num_top) if num_top else [])
+        if self.top_k is None:
+            return Answer(prediction, label, labels, probability)
+        num_top = len(probabilities) if self.top_k == "all" else min(self.top_k, len(probabilities))
+        return Answer(prediction, label, labels, probability, num_top, self._top(prediction, num_top))
 
     def _label(self, prediction: Prediction) -> str | None:
         """The most probable class; None if it is not probable enough, or not looked for.

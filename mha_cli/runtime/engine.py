@@ -21,7 +21,7 @@ EngineName = Literal["auto", "numpy", "openvino"]
 Precision = Literal["float32", "bfloat16"]
 
 WORTH_STARTING = 5_000_000_000  # multiplications, about 0.3 s of NumPy's, in which OpenVINO wins back the 0.1 s that it takes to start
-MANY_TEXTS = 64  # texts of a call from which ``auto`` starts OpenVINO: nobody who waits for every answer waits for the start
+MANY_TEXTS = 64  # fewest texts of a call for which ``auto`` starts OpenVINO: a single answer never waits for the start
 
 
 def usual_engine(model: ModelConfig | None = None) -> EngineName:

@@ -79,9 +79,7 @@ class Operations(Protocol):
     subword_sums: Callable[..., Any]  # for each token the sum of its subwords' rows, (B, L, D), and their number, (B, L, 1)
     with_neighbours: Callable[..., Any]  # x_t + Σ_n k_n ⊙ x_(t + n - (N - 1) / 2), a depthwise convolution and its input
     window_sums: Callable[..., Any]  # at each position the sum of x (B, L) over the positions at most ``reach`` away
-    distinct: Callable[
-        ..., Any
-    ]  # table rows of a text's n-grams and their weights, (B, N): the last of equal ones has its weight, the others 0
+    distinct: Callable[..., Any]  # table rows of n-grams and their weights, (B, N): of equal ones, all but the last weigh 0
     weighted_rows: Callable[..., Any]  # the sum of rows of a table, each times its weight, (B, U)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from mha_cli.arrays import Array, Floats, Int64s
+from mha_cli.arrays import Floats, Int32s, Int64s
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.corpus.batches import Rows, padded, scoring_batches
 from mha_cli.errors import MhaError
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 BATCH_TOKENS, BATCH_NUMBERS = 8_192, 1 << 18
 """Tokens in a batch, padding included, and numbers in their embeddings: enough to keep the cores busy, few enough for their caches."""
 
-Padded = tuple[Array, Array | None]  # tokens (B, L, …), and the pieces (B, P) that a pretrained encoder reads, if there is one
+TokensAndPieces = tuple[Int32s, Int32s | None]  # tokens of a text, and its pieces if a pretrained encoder reads them
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -50,27 +50,16 @@ class Scorer:
 
     def __call__(self, texts: EncodedTexts, on_texts: Callable[[int], None] = lambda _: None) -> Floats:
         """Probabilities of all classes for every text, (N, C); ``on_texts`` is called with the number of texts done so far."""
-
-        def padded_rows(rows: Rows, length: int) -> Padded:
-            pieces = texts.pieces
-            return (texts.padded(rows, length=length), None) if pieces is None else (texts.padded(rows), pieces.padded(rows, length=length))
-
-        return self._score(texts.input_lengths, padded_rows, on_texts)
+        pieces = texts.pieces
+        return self._score(texts.input_lengths, lambda row: (texts[row], None if pieces is None else pieces[row]), on_texts)
 
     def score_each(self, texts: Sequence[EncodedText]) -> Floats:
         """Probabilities of all classes, (N, C), for texts from a ``TextPipeline``."""
+        lengths = np.array([text.input_length for text in texts], dtype=np.int64)
+        return self._score(lengths, lambda row: (texts[row].tokens, texts[row].pieces))
 
-        def padded_rows(rows: Rows, length: int) -> Padded:
-            pieces = [each for row in rows if (each := texts[row].pieces) is not None]
-            tokens = [texts[row].tokens for row in rows]
-            return (padded(tokens), padded(pieces, length)) if pieces else (padded(tokens, length), None)
-
-        return self._score(np.array([text.input_length for text in texts], dtype=np.int64), padded_rows)
-
-    def _score(
-        self, lengths: Int64s, padded_rows: Callable[[Rows, int], Padded], on_texts: Callable[[int], None] = lambda _: None
-    ) -> Floats:
-        """Score texts of these lengths; ``padded_rows`` gives some of them, with what the encoder reads padded to at least a length."""
+    def _score(self, lengths: Int64s, read: Callable[[int], TokensAndPieces], on_texts: Callable[[int], None] = lambda _: None) -> Floats:
+        """Score texts of these lengths; ``read`` gives a text by its number."""
         checkpoint = self._checkpoint
         memory_estimate = replace(checkpoint.memory_estimate, in_blocks=True)
         memory_estimate.refuse_too_long(int(lengths.max(initial=0)))
@@ -79,9 +68,12 @@ class Scorer:
         def compute(rows: Rows) -> Floats:
             longest = int(lengths[rows[-1]])
             chosen = encoder if encoder and encoder.has_memory_for(len(rows), longest) else None
-            tokens, pieces = padded_rows(rows, chosen.padded_length(longest) if chosen else 1)
+            length = chosen.padded_length(longest) if chosen else 1
+            tokens, pieces = zip(*map(read, rows), strict=True)
+            has_pieces = pieces[0] is not None
+            padded_tokens, padded_pieces = padded(tokens, 1 if has_pieces else length), padded(pieces, length) if has_pieces else None
             with errors_naming(checkpoint):
-                return class_probabilities(tokens, checkpoint.weights, checkpoint.config, chosen, pieces)
+                return class_probabilities(padded_tokens, checkpoint.weights, checkpoint.config, chosen, padded_pieces)
 
         probabilities, done = np.zeros((len(lengths), len(checkpoint.class_names)), dtype=np.float32), 0
         most_tokens = min(BATCH_TOKENS, BATCH_NUMBERS // checkpoint.config.model.embed_dim)

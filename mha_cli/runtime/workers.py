@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -120,16 +120,11 @@ def serve(work: Callable[[Any], Any], connection: Connection, forked: bool) -> N
 
     A ``forked`` process inherits descriptors. In others, all descriptors are their own, such as those of an object store's client.
     """
-    os.setpgrp()  # signals that a terminal or `timeout` sends are the parent's to answer
-    sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__  # those of a progress line write to what is closed here
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1):
-        os.dup2(nowhere, descriptor)
+    detach(connection)
     if forked:  # while a worker has an inherited descriptor open, nobody learns that the parent has ended or closed it
         kept, last = connection.fileno(), max(map(int, os.listdir("/dev/fd")))
         os.closerange(3, kept)
         os.closerange(kept + 1, last + 1)
-    threading.Thread(target=end_with, args=(connection,), daemon=True).start()
     with suppress(EOFError, OSError, MemoryError):
         while True:
             message = connection.recv()
@@ -141,6 +136,16 @@ def serve(work: Callable[[Any], Any], connection: Connection, forked: bool) -> N
                 error.add_note(format_exc())
                 result = error
             connection.send(result)
+
+
+def detach(connection: Connection, silenced: Sequence[int] = (0, 1)) -> None:
+    """Make this process a helper of its parent: it leaves signals and streams to the parent, and ends with it."""
+    os.setpgrp()  # signals that a terminal or `timeout` sends are the parent's to answer
+    sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__  # those of a progress line write to what is closed here
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in silenced:
+        os.dup2(nowhere, descriptor)
+    threading.Thread(target=end_with, args=(connection,), daemon=True).start()
 
 
 def end_with(connection: Connection) -> None:

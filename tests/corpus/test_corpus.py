@@ -142,11 +142,11 @@ def test_a_corpus_a_stream_and_a_single_text_are_encoded_alike(truncation: str, 
     whole = Corpus(reviews, settings, ("neg", "pos"), "films.csv")
     rows, every = np.arange(0, len(reviews), 2), np.arange(len(reviews))
     vocabulary = whole.vocabulary(rows, SIZE)
-    encoder = TextPipeline(settings, vocabulary)
+    pipeline = TextPipeline(settings, vocabulary)
 
     from_corpus = whole.encode(every, vocabulary, settings)
-    from_stream = encode_labelled(iter(reviews), encoder, whole.class_names, "films.csv")
-    singly = [encoder.encode(review.text) for review in reviews]
+    from_stream = encode_labelled(iter(reviews), pipeline, whole.class_names, "films.csv")
+    singly = [pipeline.encode(review.text) for review in reviews]
 
     for encoded in (from_corpus, from_stream):
         assert [encoded.tokens[start:stop].tolist() for start, stop in pairwise(encoded.offsets)] == [
@@ -172,19 +172,19 @@ def test_with_subwords_every_token_brings_its_characters(truncation: str) -> Non
     texts = ["a fine film it was", "", "fine", "dull as é"]
     whole = corpus("abab", texts, settings)
     vocabulary = whole.vocabulary(np.arange(4), 4)
-    encoder = TextPipeline(settings, vocabulary)
+    pipeline = TextPipeline(settings, vocabulary)
     together = whole.encode(np.arange(4), vocabulary, settings)
-    one_by_one = encode_labelled((LabelledText(text, "a") for text in texts), encoder, ("a",), "films.csv")
+    one_by_one = encode_labelled((LabelledText(text, "a") for text in texts), pipeline, ("a",), "films.csv")
     for encoded in (together, one_by_one, join_texts(together.subset(np.array([0, 1])), together.subset(np.array([2, 3])))):
         assert encoded.lengths.tolist() == [3, 0, 1, 3]
         for row, text in enumerate(texts):
-            np.testing.assert_array_equal(encoded.padded(np.array([row]))[0, : encoded.lengths[row]], encoder.encode(text).tokens)
+            np.testing.assert_array_equal(encoded.padded(np.array([row]))[0, : encoded.lengths[row]], pipeline.encode(text).tokens)
     padded = together.padded(np.array([1, 2, 0]))
     assert padded.shape == (3, 3, 6)
     assert not (padded[0].any() or padded[1, 1:].any())
     assert "".join(map(chr, padded[1, 0, 1:])) == "<fine"
     assert together.padded(np.array([1])).tolist() == [[[0] * 6]]
-    assert together.num_unknown == one_by_one.num_unknown == sum(encoder.encode(text).num_unknown for text in texts) > 0
+    assert together.num_unknown == one_by_one.num_unknown == sum(pipeline.encode(text).num_unknown for text in texts) > 0
 
 
 # What cannot be learnt from
@@ -209,8 +209,8 @@ def test_texts_that_a_model_cannot_score() -> None:
     first, second = (LabelledText("word", label, file="films.csv") for label in ("neg", "meh"))
     assert [*of_known_classes([first], ("neg", "pos"), False)] == [first]
     assert [review.label for review in of_known_classes([first], ("\ufeffneg", "pos"), False)] == ["\ufeffneg"]
-    encoder = TextPipeline(PLAIN, Vocabulary(["word"]))
-    assert error_of(encode_labelled, [], encoder, ("neg", "pos"), "films.csv") == "films.csv: no texts; give labelled texts to score"
+    pipeline = TextPipeline(PLAIN, Vocabulary(["word"]))
+    assert error_of(encode_labelled, [], pipeline, ("neg", "pos"), "films.csv") == "films.csv: no texts; give labelled texts to score"
     unknown = "films.csv: the class is 'meh'; the model knows neg, pos"
     assert error_of(list, of_known_classes([first, second], ("neg", "pos"), False)) == unknown
 

@@ -107,8 +107,8 @@ def test_the_export_says_what_predict_says(format_name: str, model: dict[str, An
 
     checkpoint = read_checkpoint(tmp_path / "a.keras")
     expected = np.array([list(prediction.probabilities.values()) for prediction in Classifier(checkpoint).predict(TEXTS)])
-    encoder = TextPipeline(checkpoint.config.text, checkpoint.vocabulary)
-    reviews = [encoder.encode(text).tokens for text in TEXTS]
+    pipeline = TextPipeline(checkpoint.config.text, checkpoint.vocabulary)
+    reviews = [pipeline.encode(text).tokens for text in TEXTS]
     padded = np.zeros((len(TEXTS), 13, *reviews[0].shape[1:]), np.int32)
     for row, review in enumerate(reviews):
         padded[row, : len(review)] = review
