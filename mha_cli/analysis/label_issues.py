@@ -70,7 +70,7 @@ def find_label_issues(config: Config, most: int, by_options: bool = False, callb
     """
     if config.linear is None:
         recipe = load_config(find_config("text"), ["data.source=sample"])
-        config = recipe.model_copy(update={"data": config.data, "seed": config.seed})
+        config = recipe.changed(data=config.data, seed=config.seed)
     source = open_source(config.data, callbacks, by_options)
     split = source.splits[0]
     texts = StoredTexts(counted(source.read(split), source.name, callbacks))

@@ -161,6 +161,12 @@ def read_metrics(path: Path) -> Mapping[str, float]:
         return _metrics(_read_description(archive), archive.name)
 
 
+def read_config(path: Path) -> Config:
+    """The config alone."""
+    with open_archive(path, *MEMBER_SETS) as archive:
+        return _config(_read_description(archive), archive.name)
+
+
 def _read_archive(archive: Archive) -> Checkpoint:
     name = archive.name
     description = _read_description(archive)
@@ -176,9 +182,7 @@ def _read_archive(archive: Archive) -> Checkpoint:
             raise MhaError(f"{name}: {member} is damaged (its checksum does not fit)", "fetch or train it anew")
         return data
 
-    require(not _is_too_long(description.get("config")), name, f"mha.json: the config has more than {MAX_CONFIG_CHARACTERS:,} characters")
-    config = config_from_dict(description.get("config"), f"{name}: mha.json")
-    require(not config.auto, name, "mha.json: auto=true leaves settings open, which a checkpoint has decided")
+    config = _config(description, name)
     class_names: Any = description.get("class_names")
     thresholds: Any = description.get("thresholds", {})
     are_names = isinstance(class_names, list) and all(isinstance(item, str) for item in class_names)
@@ -223,6 +227,14 @@ def _read_description(archive: Archive) -> dict[str, Any]:
     json.dumps(description, ensure_ascii=False).encode()  # half a surrogate pair, which JSON can spell, could not be written again
     require(isinstance(description, dict), archive.name, "mha.json is not an object")
     return description
+
+
+def _config(description: dict[str, Any], name: str) -> Config:
+    value = description.get("config")
+    require(not _is_too_long(value), name, f"mha.json: the config has more than {MAX_CONFIG_CHARACTERS:,} characters")
+    config = config_from_dict(value, f"{name}: mha.json")
+    require(not config.auto, name, "mha.json: auto=true leaves settings open, which a checkpoint has decided")
+    return config
 
 
 def _is_too_long(config: object) -> bool:

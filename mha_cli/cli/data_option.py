@@ -47,7 +47,7 @@ class DataOptions:
             raise MhaError(f"{shown_path(checkpoint)}: {left}", "say with --data what to read")
         section: DataSection = trained if self.data is None else _given_section(self.data)
         # The validation part of the training data must be the part that was held out, whatever their name.
-        section = section.model_copy(update={name: getattr(trained, name) for name in DataSettings.model_fields})
+        section = section.changed(**{name: getattr(trained, name) for name in DataSettings.model_fields})
         if isinstance(section, FilesData):
             known = trained if isinstance(trained, FilesData) else section
             names = ("text_column", "label_column", "encoding")
@@ -57,7 +57,7 @@ class DataOptions:
                 "test_share": known.test_share,
                 "label_separator": trained_on.cell_separator if trained_on.is_multi_label else None,
             }
-            return section.model_copy(update=read_as)
+            return section.model_copy(update=read_as)  # not checked: here the files that test names have a test share as well
         goes_with(f"files, not with {_named(section)}", **(asdict(self) | {"data": None}))
         return section
 

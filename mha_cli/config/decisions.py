@@ -48,10 +48,7 @@ class Facts:
 
 def decide(config: Config, facts: Facts) -> Config:
     """The config with its open settings decided by the rules, and ``auto`` off."""
-    decided = config_to_dict(config.model_copy(update={"auto": False}))
-    for section, settings in rules(facts, config_to_dict(config)).items():
-        decided[section] |= settings
-    return config_from_dict(decided, "auto")
+    return config_from_dict(config.merged({"auto": False} | rules(facts, config_to_dict(config))), "auto")
 
 
 def in_words(config: Config, facts: Facts) -> list[str]:

@@ -25,7 +25,11 @@ MAX_PARAMETERS = 1_000_000_000  # weights of the largest model, 4 GB in float32;
 
 def load_config(path: Path | str, overrides: Sequence[str] = ()) -> Config:
     """Read a YAML config and apply ``key.path=value`` overrides in order."""
-    document = read_yaml(Path(path))
+    return config_of(read_yaml(Path(path)), overrides)
+
+
+def config_of(document: YamlDocument, overrides: Sequence[str] = ()) -> Config:
+    """The config of a YAML document, which the overrides change."""
     override_keys: list[tuple[str, ...]] = []
     for override in overrides:
         override_keys.append(_apply_override(document, override, override_keys))

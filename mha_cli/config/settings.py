@@ -3,7 +3,7 @@
 The models are frozen and refuse unknown keys. The resolved config travels inside the checkpoint.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Annotated, Any, Literal, Self
 
@@ -26,6 +26,19 @@ class Settings(BaseModel):
     def _faults(self) -> Iterator[str]:
         """Faults of settings that do not go together."""
         yield from ()
+
+    def changed(self, **settings: Any) -> Self:
+        """The same with other settings, checked; a dict holds those of a section that change."""
+        return type(self).model_validate(self.merged(settings))
+
+    def merged(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings that were given, with others in their place, to be checked; sections that do not change are not checked again."""
+        given = self.model_fields_set | ({"source"} & type(self).model_fields.keys())  # the source decides which settings there are
+        merged = {name: getattr(self, name) for name in given}
+        for name, value in settings.items():
+            section = getattr(self, name)
+            merged[name] = section.merged(value) if isinstance(section, Settings) and isinstance(value, dict) else value
+        return merged
 
 
 class DataSettings(Settings):
@@ -392,25 +405,20 @@ class Config(Settings):
         """Whether the encoder is a pretrained one whose weights stay."""
         return bool(self.model.pretrained) and self.training.trainable_blocks == 0
 
-    def changed(self, **sections: dict[str, Any]) -> Self:
-        """The same config with other settings, by section; their rules are not checked again."""
-        return self.model_copy(update={name: getattr(self, name).model_copy(update=new) for name, new in sections.items()})
-
     def for_labels(self, several: bool) -> Self:
         """The same config for texts with one label, or with several; an MhaError is raised if a setting does not go with them."""
         if self.is_multi_label and not several:
             raise MhaError("task=multi-label, and every text has one label", "set data.label_separator, or give lists of labels")
         if several and self.training.class_weights != "none":
             raise MhaError("training.class_weights=balanced weighs texts by their one class, and texts have several labels", "take none")
-        return self.model_copy(update={"task": "multi-label"}) if several else self
+        return self.changed(task="multi-label") if several else self
 
     def of_checkpoint(self) -> Self:
         """The config of the checkpoint: without the linear model if that only teaches the encoder."""
         if self.training.keep_linear:
             return self
         text = {} if self.model.subword_buckets else {"subword_characters": 0}
-        alone = self.changed(text=text, training={"teacher": None, "keep_linear": True, "finetune_epochs": 0})
-        return alone.model_copy(update={"linear": None})
+        return self.changed(text=text, linear=None, training={"teacher": None, "keep_linear": True, "finetune_epochs": 0})
 
     def without_positions(self) -> Self:
         """The same config without anything that carries word order."""

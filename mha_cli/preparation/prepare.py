@@ -90,7 +90,7 @@ def prepare(
         raise MhaError(f"model.vectors: {shown_path(config.model.vectors)}: no such file or folder", VECTOR_FORMATS)
     source = in_memory or open_source(config.data, callbacks)
     if isinstance(source, FileTexts):
-        config = config.model_copy(update={"data": source.settings})  # with the columns that were found
+        config = config.changed(data=source.settings)  # with the columns that were found
     unlabelled = source.unlabelled()  # first, since a path that is wrong is refused at once
     split = source.splits[0]
     texts: Iterable[LabelledText] = counted(source.read(split), source.name, callbacks)

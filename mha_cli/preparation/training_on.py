@@ -6,14 +6,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
+from mha_cli.checkpoint.file import Checkpoint, read_config
 from mha_cli.config.decisions import Facts
-from mha_cli.config.loading import config_from_dict, config_to_dict, load_config
+from mha_cli.config.loading import config_from_dict, config_of, config_to_dict
 from mha_cli.config.settings import Config, FilesData
+from mha_cli.config.yaml_file import read_yaml
 from mha_cli.corpus.batches import Rows
 from mha_cli.corpus.corpus import Corpus
 from mha_cli.errors import MhaError, listed, plural, printable, shown_path
-from mha_cli.runs import CHECKPOINT, CONFIG, METRICS, is_own
+from mha_cli.runs import CHECKPOINT, CONFIG, METRICS
 from mha_cli.sources.labels import NAMED_CLASSES
 from mha_cli.sources.raw_files import matching_paths
 
@@ -26,30 +27,31 @@ def config_to_train_on(run: Path, overrides: Sequence[str]) -> Config:
     """The config of a training on: the run's, with the texts of ``data.train`` after its own, if these are still there."""
     if not (run / CONFIG).is_file() or not (run / CHECKPOINT).is_file():
         raise MhaError(f"--from {shown_path(run)}: no run with {CONFIG} and {CHECKPOINT}", "give a folder that mha train has written")
-    trained = read_checkpoint(run / CHECKPOINT).config
-    if not is_own(run / CHECKPOINT, trained):
+    document = read_yaml(run / CONFIG)
+    base = config_of(document)
+    if base.data != read_config(run / CHECKPOINT).data:
         fault = f"--from {shown_path(run)}: its {CONFIG} and its checkpoint do not name the same data, so none of it is read"
         raise MhaError(fault, f"put the {CONFIG} of its training back")
-    own, config = load_config(run / CONFIG), load_config(run / CONFIG, overrides)
+    config = config_of(document, overrides)
     value = with_open_settings(config, overrides)
     value["training"]["base"] = str(run)
-    if isinstance(config.data, FilesData) and isinstance(own.data, FilesData):
-        first = own.data.train_paths + own.data.more
+    if isinstance(config.data, FilesData) and isinstance(base.data, FilesData):
+        first = base.data.train_paths + base.data.more
         added = [path for path in config.data.train_paths + config.data.more if path not in first]
         if all(map(_is_there, first)):
-            value["data"] |= {"train": own.data.train, "more": own.data.more + added}
+            value["data"] |= {"train": base.data.train, "more": base.data.more + added}
         elif added:
             value["data"] |= {"train": added, "more": []}
-        if added and own.is_multi_label and not config.data.label_separator:  # a table may come after lists
-            value["data"]["label_separator"] = own.cell_separator
+        if added and base.is_multi_label and not config.data.label_separator:  # a table may come after lists
+            value["data"]["label_separator"] = base.cell_separator
     return config_from_dict(value, f"--from {shown_path(run)}")
 
 
 def with_open_settings(config: Config, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """A config as plain values, with ``auto`` and without those that the texts decide anew, unless an override sets them."""
-    value = config_to_dict(config.model_copy(update={"auto": False})) | {"auto": True}
+    value = config.model_dump(mode="json") | {"auto": True}
     for section, name in OPEN:
-        if not any(one.startswith(f"{section}.{name}=") for one in overrides):
+        if not any(override.startswith(f"{section}.{name}=") for override in overrides):
             del value[section][name]
     return value
 

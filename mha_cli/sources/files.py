@@ -71,7 +71,7 @@ class FileTexts(TextSource):
             name = setting.removesuffix("_column")
             if getattr(given, setting) is None and column != name:
                 note(f"{shown_path(path)}: {name} column {printable(column)} ({printable(reason, 200)})")
-        self.settings = given.model_copy(update=columns)
+        self.settings = given.changed(**columns)
 
     @cached_property
     def _layout(self) -> Layout:

@@ -1,6 +1,7 @@
 """A training, to read from top to bottom: the linear model, then the encoder in epochs of steps; the best epoch is kept."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from mha_cli.config.settings import Config
 from mha_cli.preparation.prepare import PreparedData, prepare
@@ -31,8 +32,8 @@ def train(config: Config, output: RunDirectory, callbacks: Callbacks = SILENT, d
     """
     with distributed(config.training.distribution, callbacks) as distribution:
         callbacks = distribution.watched(callbacks)
-        texts = data or prepare(config, callbacks)
-        config = decide_trainable_blocks(config if data else texts.config, texts, callbacks)
+        texts = decide_trainable_blocks(replace(data, config=config) if data else prepare(config, callbacks), callbacks)
+        config = texts.config
         refuse_what_does_not_fit(config, texts, distribution.task.num_workers)
         files = RunFiles(output, distribution, callbacks)
         files.begin(config, texts)

@@ -1,6 +1,7 @@
 """The choice between fine-tuning a pretrained encoder and freezing it, by the amount of work; and an estimate of the time of both."""
 
 import math
+from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
@@ -19,17 +20,18 @@ PASSES = 4  # forward passes over each batch; the shortest counts, since other p
 STEP_COST = 3.3  # time of a training step, in forward passes of the same precision
 
 
-def decide_trainable_blocks(config: Config, data: PreparedData, callbacks: Callbacks) -> Config:
-    """Decide ``training.trainable_blocks: auto``: all blocks, or 0 if that is too much work, on any machine alike."""
+def decide_trainable_blocks(data: PreparedData, callbacks: Callbacks) -> PreparedData:
+    """The data with ``training.trainable_blocks: auto`` decided: all blocks, or 0 if that is too much work, on any machine alike."""
+    config = data.config
     if data.pretrained is None or config.training.trainable_blocks != "auto":
-        return config
+        return data
     epochs, table = config.training.epochs * (1 + config.training.refit_encoder), parameter_table(config, len(data.vocabulary), 2)
     num_weights = sum(math.prod(parameter.shape) for parameter in table if parameter.path.startswith("encoder_"))
     chosen, other = ("all", 0) if epochs * num_weights * float(data.train.for_encoder.lengths.sum()) <= MOST_WORK else (0, "all")
     seconds = seconds_of_forward(config, data)
     times = f"about {shown_duration((1 + STEP_COST * epochs) * seconds)} fine-tuned, {shown_duration(seconds)} frozen"
     callbacks.note(f"{times}; training.trainable_blocks={chosen} by the texts and the encoder's size (set {other} for the other)")
-    return config.changed(training={"trainable_blocks": chosen})
+    return replace(data, config=config.changed(training={"trainable_blocks": chosen}))
 
 
 def seconds_of_forward(config: Config, data: PreparedData) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 
 from mha_cli.analysis.inside.head_scores import HeadReport
 from mha_cli.checkpoint.file import Checkpoint, write_checkpoint
-from mha_cli.config.settings import Config, FilesData
+from mha_cli.config.settings import FilesData
 from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.errors import MhaError
 from mha_cli.linear.composition import decompose
@@ -120,10 +120,10 @@ def retrain(checkpoint: Checkpoint, epochs: int, data: DataSection, callbacks: C
     """
     training = checkpoint.config.training
     if isinstance(data, FilesData):
-        data = data.model_copy(update={"test": None})  # --data names one file for all splits, so its test texts are no repetitions
+        data = data.changed(test=None)  # --data names one file for all splits, so its test texts are no repetitions
     monitor = "accuracy" if training.monitor == "last" else training.monitor  # the last epoch may be worse than the start
     changes = {"epochs": epochs, "learning_rate": training.learning_rate / 10, "base": None, "monitor": monitor}
-    config: Config = checkpoint.config.model_copy(update={"data": data, "training": training.model_copy(update=changes)})
+    config = checkpoint.config.changed(data=data, training=changes)
     # After a training from a base, the words and classes of the base come first, as in the checkpoint.
     prepared = dataclasses.replace(prepare(config, callbacks, base=checkpoint if training.base else None), base=None)
     if prepared.vocabulary.tokens != checkpoint.vocabulary.tokens or prepared.class_names != checkpoint.class_names:
