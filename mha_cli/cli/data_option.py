@@ -57,7 +57,7 @@ class DataOptions:
                 "test_share": known.test_share,
                 "label_separator": trained_on.cell_separator if trained_on.is_multi_label else None,
             }
-            return section.model_copy(update=read_as)  # not checked: here the files that test names have a test share as well
+            return section.changed(**read_as)
         goes_with(f"files, not with {_named(section)}", **(asdict(self) | {"data": None}))
         return section
 

@@ -83,7 +83,7 @@ def _embedding(config: Config, vocabulary_size: int) -> Iterator[Parameter]:
     if model.positions == "learned":
         table = {"embeddings": (encoder_length(config), model.embed_dim)}
         yield from _group("embedding/position_embedding", f"{group}/position_embedding", table)
-    if model.embedding_norm:
+    if model.num_pieces:
         yield from _group("embedding/norm", f"{group}/norm", {"gamma": (model.embed_dim,), "beta": (model.embed_dim,)})
 
 
@@ -95,8 +95,6 @@ def _encoder(config: Config, block: int) -> Iterator[Parameter]:
     for name in ("query", "key", "value"):
         attention |= {f"{name}_kernel": (width, heads, head_width), f"{name}_bias": (heads, head_width)}
     attention |= {"output_kernel": (heads, head_width, width), "output_bias": (width,)}
-    if model.attention_score == "additive":
-        attention["score_kernel"] = (heads, head_width)
     name = f"encoder_{block}"
     group = "layers/transformer_encoder" + (f"_{block}" if block else "")
     norm = {"gamma": (width,), "beta": (width,)}

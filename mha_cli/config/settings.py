@@ -128,8 +128,6 @@ class FilesData(DataSettings):
 
     def _faults(self) -> Iterator[str]:
         yield from super()._faults()
-        if self.test is not None and self.test_share is not None:
-            yield f"test and test_share={self.test_share} both name test data; take test_share=null, or test=null"
         if self.more and self.validation == "names":
             yield "more adds texts whose names are not compared with those of held-out texts; take validation=random"
 
@@ -199,8 +197,7 @@ def _power_of_two(buckets: int) -> int:
 
 DECIDED_BY_FOLDER = (
     "embed_dim", "positions", "max_ngram", "ngram_buckets", "ngram_dropout", "subword_buckets", "conv_kernel_size", "num_blocks",
-    "num_heads", "key_dim", "feed_forward_dim", "activation", "normalization", "norm_epsilon", "embedding_norm", "attention_score",
-    "use_scale",
+    "num_heads", "key_dim", "feed_forward_dim", "activation", "normalization", "norm_epsilon",
 )  # fmt: skip
 """Settings of the encoder that nobody may set beside ``pretrained``."""
 
@@ -231,20 +228,10 @@ class ModelConfig(Settings):
     activation: Literal["relu", "gelu"] = Field("relu", description="Function between the two projections of the feed-forward layer.")
     normalization: Literal["post", "pre"] = Field("post", description="Normalization after residuals (post) or before sub-layers (pre).")
     norm_epsilon: float = Field(1e-3, gt=0, le=0.01, description="Added to the variances by layer normalization.")
-    embedding_norm: bool = Field(False, description="Normalize the sum of token and position embeddings.")
     pooling: Literal["max", "mean", "first"] = Field(
         "max", description="What becomes of the positions: the largest value per feature, their mean, or the first position alone."
     )
-    attention_score: Literal["dot_product", "additive"] = Field(
-        "dot_product", description="Score of query and key: q·k, or wᵀ tanh(q + k)."
-    )
-    use_scale: bool = Field(True, description="Multiply dot products by 1/√key_dim.")
-    attention_implementation: Literal["auto", "fused", "per_head", "blockwise", "folded"] = Field(
-        "auto", description="How attention is computed, with equal results: all heads at once, per head, in blocks, or by folded kernels."
-    )
-    block_dropout: float = Field(0.0, ge=0, lt=1, description="Share of each sub-layer's output zeroed in training.")
     embedding_dropout: float = Field(0.0, ge=0, lt=1, description="Share of embedding units zeroed in training.")
-    attention_dropout: float = Field(0.0, ge=0, lt=1, description="Share of attention weights zeroed in training.")
     dropout: float = Field(0.5, ge=0, lt=1, description="Share of pooled features zeroed in training, before the classifier.")
 
     _are_powers_of_two = field_validator("ngram_buckets", "subword_buckets")(_power_of_two)
@@ -255,7 +242,7 @@ class ModelConfig(Settings):
         return bool(self.pretrained) and not self.num_pieces
 
     def _faults(self) -> Iterator[str]:
-        heads, implementation, size = self.num_heads, self.attention_implementation, self.conv_kernel_size
+        heads, size = self.num_heads, self.conv_kernel_size
         if size and size % 2 == 0:
             yield f"conv_kernel_size={size} is even, so it has no middle; take {size - 1} or {size + 1}"
         if self.num_pieces and not self.pretrained:
@@ -275,10 +262,6 @@ class ModelConfig(Settings):
             divisors = [number for number in range(1, self.embed_dim + 1) if self.embed_dim % number == 0]
             nearest = " or ".join(map(str, sorted(sorted(divisors, key=lambda number: abs(number - heads))[:2])))
             yield f"num_heads={heads} does not divide embed_dim={self.embed_dim}; take num_heads={nearest}, or set key_dim"
-        if implementation in ("blockwise", "folded") and self.attention_score == "additive":
-            yield f"attention_implementation={implementation} computes dot products only; take attention_implementation=auto"
-        if implementation == "folded" and self.attention_dropout:
-            yield "attention_implementation=folded computes no attention_dropout; take attention_implementation=auto"
 
     @property
     def heads(self) -> tuple[int, ...]:
@@ -325,8 +308,6 @@ class TrainingConfig(Settings):
     learning_rate: float = Field(1e-3, gt=0, le=10, description="Highest learning rate; warmup_share and schedule lower it.")
     schedule: Literal["constant", "cosine"] = Field("constant", description="Learning rate: constant, or falling to zero by half a cosine.")
     warmup_share: float = Field(0.0, ge=0, lt=1, description="Share of all steps over which the learning rate rises linearly from zero.")
-    weight_decay: float = Field(0.0, ge=0, le=1, description="Weight decay of adamw; biases, layer normalization and embeddings have none.")
-    clip_norm: float | None = Field(None, gt=0, description="Largest global gradient norm, without embedding tables; null does not clip.")
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="Share of the target spread evenly over the classes.")
     contrastive_weight: float = Field(
         0.0, ge=0, le=100, description="Weight of a contrastive loss, which draws the features of one class together; 0 for none."
@@ -336,9 +317,6 @@ class TrainingConfig(Settings):
         description="Blocks of a pretrained encoder that learn: all, the last ones, 0 for a frozen encoder, or auto by the work it is.",
     )
     class_weights: Literal["none", "balanced"] = Field("none", description="Loss weights: none, or texts / (classes * texts of the class).")
-    threshold_average: Literal["macro", "micro"] = Field(
-        "macro", description="F1 that the thresholds of several labels are chosen for: the mean of the labels, or that of all decisions."
-    )
     finetune_epochs: int = Field(0, ge=0, le=10_000, description="Number of final epochs on labelled texts only.")
     word_dropout: float = Field(0.0, ge=0, lt=1, description="Share of tokens replaced by the unknown token in training.")
     patience: int | None = Field(None, ge=1, le=10_000, description="Epochs without improvement before training stops; null never stops.")
@@ -356,9 +334,6 @@ class TrainingConfig(Settings):
             yield f"patience={self.patience} waits for a better epoch, and monitor=last has none; take monitor=loss"
         if self.refit_encoder and (self.monitor != "last" or self.teacher):
             yield "refit_encoder trains for all epochs, and from labels alone; take monitor=last and teacher=null"
-        if self.weight_decay and self.optimizer != "adamw":
-            effect = f"weight_decay={self.weight_decay} has no effect with optimizer={self.optimizer}"
-            yield f"{effect}; take optimizer=adamw or weight_decay=0"
 
 
 class Config(Settings):
@@ -437,6 +412,9 @@ class Config(Settings):
             for name, most in bounds.items() if settings and self.model.positions == "none" else ():
                 if (value := getattr(settings, name)) > most:
                     yield f"{section}.{name}={value} carries word order and model.positions=none must not; take {name}={most}"
+        if isinstance(self.data, FilesData) and self.data.test is not None and self.data.test_share is not None:
+            way_out = "take data.test_share=null, or data.test=null"
+            yield f"data.test and data.test_share={self.data.test_share} both name test data; {way_out}"
         if not self.auto:  # else these settings are still to be decided
             yield from self._faults_of_ngrams_and_subwords()
         if self.model.vectors and self.linear and self.linear.ngram_embeddings:

@@ -180,11 +180,8 @@ class _Graph:
     def merge_heads(self, mixed_BHLK: _Array, width: int) -> _Array:
         return self("Reshape", mixed_BHLK.swapaxes(1, 2), [0, 0, width])
 
-    def attention(self, q_BHLK: Any, k_BHMK: Any, v_BHMK: Any, real_BM: Any, scale: float, kernel_HK: Any = None) -> Any:
-        if kernel_HK is None:
-            scores_BHLM = (q_BHLK * scale) @ k_BHMK.swapaxes(2, 3)
-        else:
-            scores_BHLM = (np.tanh(q_BHLK[:, :, :, None] + k_BHMK[:, :, None]) * kernel_HK[None, :, None, None]).sum(axis=-1)
+    def attention(self, q_BHLK: Any, k_BHMK: Any, v_BHMK: Any, real_BM: Any, scale: float) -> Any:
+        scores_BHLM = (q_BHLK * scale) @ k_BHMK.swapaxes(2, 3)
         return self("Softmax", self("Where", real_BM[:, None, None], scores_BHLM, LOWEST), axis=-1) @ v_BHMK
 
     def pool(self, x_BLD: Any, real_BL: Any, pooling: str) -> Any:

@@ -1,6 +1,5 @@
 """The classifier in TensorFlow's formats: a SavedModel folder, and a LiteRT file (.tflite) for phones and small devices."""
 
-import dataclasses
 import json
 import tempfile
 import zipfile
@@ -88,10 +87,8 @@ def _write_graph(checkpoint: Checkpoint, path: Path) -> None:
 
         from mha_cli.model.classifier import to_model
 
-        # All implementations of attention give the same numbers; this one has no branch, which not every format can hold.
-        config = checkpoint.config.changed(model={"attention_implementation": "fused"})
-        model = to_model(dataclasses.replace(checkpoint, config=config))
-        names, has_one_unit = input_names(config), model.output_shape[-1] == 1
+        model = to_model(checkpoint, attention="fused")  # which has no branch: not every format can hold one
+        names, has_one_unit = input_names(checkpoint.config), model.output_shape[-1] == 1
 
         def serve(**inputs: Any) -> dict[str, Any]:
             arrays = [inputs[name] for name in names]

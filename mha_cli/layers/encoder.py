@@ -30,10 +30,7 @@ class TransformerEncoder(Layer):
         activation: ``relu`` or ``gelu`` (the exact one, not its tanh approximation).
         normalization: ``post`` or ``pre``.
         use_bias: whether the attention projections add a bias.
-        attention_dropout: share of the attention weights zeroed in training.
         dropout: share of each sub-layer's output zeroed in training, before the residual sum.
-        attention_score: ``dot_product`` or ``additive``, see ``MultiHeadAttention``.
-        use_scale: whether dot products are multiplied by 1/√d_k.
         attention_implementation: name in ``IMPLEMENTATIONS``; all of them give the same numbers.
         norm_epsilon: number that layer normalization adds to variances.
 
@@ -53,26 +50,22 @@ class TransformerEncoder(Layer):
         activation: str = "relu",
         normalization: str = "post",
         use_bias: bool = True,
-        attention_dropout: float = 0.0,
         dropout: float = 0.0,
-        attention_score: str = "dot_product",
-        use_scale: bool = True,
         attention_implementation: str = "auto",
         norm_epsilon: float = 1e-3,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         check_sizes(embed_dim=embed_dim, feed_forward_dim=feed_forward_dim, num_heads=num_heads, key_dim=key_dim, value_dim=value_dim)
-        check_shares(attention_dropout=attention_dropout, dropout=dropout)
+        check_shares(dropout=dropout)
         check_choice("normalization", normalization, NORMALIZATIONS)
         check_choice("attention_implementation", attention_implementation, [*IMPLEMENTATIONS])
         if key_dim is None and embed_dim % num_heads:
             raise ValueError(f"num_heads {num_heads} does not divide embed_dim {embed_dim}; change one, or give key_dim")
         self.embed_dim, self.feed_forward_dim, self.activation = embed_dim, feed_forward_dim, activation
         self.num_heads, self.key_dim, self.value_dim, self.use_bias = num_heads, key_dim, value_dim, use_bias
-        self.attention_score, self.use_scale, self.attention_implementation = attention_score, use_scale, attention_implementation
-        self.normalization, self.attention_dropout, self.dropout = normalization, attention_dropout, dropout
-        self.norm_epsilon = norm_epsilon
+        self.normalization, self.dropout = normalization, dropout
+        self.attention_implementation, self.norm_epsilon = attention_implementation, norm_epsilon
         policy = self.dtype_policy
         self.attention = IMPLEMENTATIONS[attention_implementation](
             num_heads=num_heads,
@@ -80,9 +73,6 @@ class TransformerEncoder(Layer):
             value_dim=value_dim,
             output_dim=embed_dim,
             use_bias=use_bias,
-            dropout=attention_dropout,
-            attention_score=attention_score,
-            use_scale=use_scale,
             dtype=policy,
             name="attention",
         )

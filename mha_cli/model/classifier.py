@@ -14,7 +14,12 @@ from mha_cli.config.settings import Config, LinearConfig
 from mha_cli.layers import POOLINGS, NgramLinear, PositionalEmbedding, TransformerEncoder
 
 
-def build_classifier(config: Config, vocabulary_size: int, num_classes: int, with_linear: bool = True) -> keras.Model:
+BLOCK_DROPOUT = 0.1  # share of each sub-layer's output zeroed in training, in a pretrained encoder: the share that it was trained with
+
+
+def build_classifier(
+    config: Config, vocabulary_size: int, num_classes: int, with_linear: bool = True, attention: str = "auto"
+) -> keras.Model:
     """A Keras model from tokens, ids (B, L) or ids and characters (B, L, 1 + W), to class probabilities.
 
     A pretrained encoder reads pieces, (B, P); if there is a linear model, which reads tokens, the model takes both, pieces first.
@@ -22,7 +27,7 @@ def build_classifier(config: Config, vocabulary_size: int, num_classes: int, wit
     For two classes, the output is the probability of the second class, (B, 1), from a sigmoid. For more, it is the probabilities of all
     classes, (B, C), from a softmax, or from a sigmoid per class if texts may have several labels.
 
-    With ``with_linear`` False, it is the encoder alone, which trains without the linear model.
+    With ``with_linear`` False, it is the encoder alone, which trains without the linear model. ``attention`` is one of ``IMPLEMENTATIONS``.
     """
     model = config.model
     token_ids = keras.Input(shape=config.text.token_shape, dtype="int32", name="token_ids")
@@ -32,7 +37,7 @@ def build_classifier(config: Config, vocabulary_size: int, num_classes: int, wit
         vocabulary_size=model.num_pieces or vocabulary_size,
         embed_dim=model.embed_dim,
         positions=model.positions,
-        norm_epsilon=model.norm_epsilon if model.embedding_norm else None,
+        norm_epsilon=model.norm_epsilon if model.num_pieces else None,
         dropout=model.embedding_dropout,
         token_options={
             "max_ngram": model.max_ngram,
@@ -51,11 +56,8 @@ def build_classifier(config: Config, vocabulary_size: int, num_classes: int, wit
             key_dim=model.head_key_dim,
             activation=model.activation,
             normalization=model.normalization,
-            attention_dropout=model.attention_dropout,
-            dropout=model.block_dropout,
-            attention_score=model.attention_score,
-            use_scale=model.use_scale,
-            attention_implementation=model.attention_implementation,
+            dropout=BLOCK_DROPOUT if model.num_pieces else 0.0,
+            attention_implementation=attention,
             norm_epsilon=model.norm_epsilon,
             name=f"encoder_{block}",
         )(x)
@@ -97,12 +99,9 @@ def keras_config(model: keras.Model) -> str:
     return json.dumps(keras.saving.serialize_keras_object(model))
 
 
-def to_model(checkpoint: Checkpoint) -> keras.Model:
+def to_model(checkpoint: Checkpoint, attention: str = "auto") -> keras.Model:
     """The Keras model that a checkpoint describes, built by our own code, with its weights."""
-    config = checkpoint.config
-    if config.model.attention_implementation == "per_head":  # its graph has nodes for each head, of which there may be 25,600
-        config = config.changed(model={"attention_implementation": "auto"})
-    model = build_classifier(config, len(checkpoint.vocabulary), len(checkpoint.class_names))
+    model = build_classifier(checkpoint.config, len(checkpoint.vocabulary), len(checkpoint.class_names), attention=attention)
     for weight in model.weights:
         weight.assign(checkpoint.weights[weight.path])
     return model

@@ -109,7 +109,7 @@ def with_pretrained(config: Config, encoder: PretrainedEncoder) -> Config:
         raise MhaError(f"text.max_pieces={asked}: the encoder has {most} positions", f"take text.max_pieces={most} or less")
     same = ("embed_dim", "num_blocks", "num_heads", "feed_forward_dim", "activation", "norm_epsilon")
     decided = {name: getattr(sizes, name) for name in same} | {"num_pieces": sizes.num_rows}
-    decided |= {"positions": "learned", "normalization": "post", "embedding_norm": True}
+    decided |= {"positions": "learned", "normalization": "post"}
     if "pooling" not in config.model.model_fields_set:
         decided["pooling"] = encoder.pooling
     return config.changed(text={"max_pieces": asked}, model=decided)

@@ -69,7 +69,7 @@ class Operations(Protocol):
     gelu: Callable[..., Any]  # x Φ(x), with the normal distribution's Φ itself and not its tanh approximation
     split_heads: Callable[..., Any]  # (B, L, H·K) to (B, H, L, K)
     merge_heads: Callable[..., Any]  # (B, H, L, K) to (B, L, H·K)
-    attention: Callable[..., Any]  # softmax(scale · q kᵀ) v over real keys; with a kernel w wᵀ tanh(q + k) (Bahdanau et al. 2015, A.1.2)
+    attention: Callable[..., Any]  # softmax(scale · q kᵀ) v over real keys
     pool: Callable[..., Any]  # every feature's largest value over the real positions or its mean, 0 where there is none, or its first value
 
     # of embeddings, the linear model and the last layer
@@ -119,7 +119,7 @@ class ForwardPass:
             x_BLD += self.ops.first_rows(lambda _: self.weights["embedding/position_embedding/embeddings"], ids_BL)
         elif model.positions == "sinusoidal":
             x_BLD += self.ops.first_rows(lambda length: sinusoid(length, model.embed_dim), ids_BL)
-        return self.norm(x_BLD, below(self.weights, "embedding/norm/")) if model.embedding_norm else x_BLD
+        return self.norm(x_BLD, below(self.weights, "embedding/norm/")) if model.num_pieces else x_BLD
 
     def pooled(self, x_BLD: Any, real_BL: Any) -> Any:
         """What all encoder blocks make of embedded tokens, pooled over the positions, (B, D)."""
@@ -162,8 +162,7 @@ class ForwardPass:
         ops, width = self.ops, self.model.head_key_dim
         projected = (ops.affine(x_BLD, weights[f"{name}_kernel"], weights[f"{name}_bias"]) for name in ("query", "key", "value"))
         q_BHLK, k_BHMK, v_BHMK = (ops.split_heads(x_BLF, num_heads, width) for x_BLF in projected)
-        scale = width**-0.5 if self.model.use_scale else 1.0
-        mixed_BHLK = ops.attention(q_BHLK, k_BHMK, v_BHMK, real_BL, scale, weights.get("score_kernel"))
+        mixed_BHLK = ops.attention(q_BHLK, k_BHMK, v_BHMK, real_BL, width**-0.5)
         return ops.affine(ops.merge_heads(mixed_BHLK, num_heads * width), weights["output_kernel"], weights["output_bias"])
 
     def ngrams(self, ids_BL: Any, lengths: range, buckets: int) -> Any:

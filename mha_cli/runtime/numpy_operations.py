@@ -76,18 +76,18 @@ class NumpyOperations:
         batch, _, length, _ = mixed_BHLK.shape
         return mixed_BHLK.swapaxes(1, 2).reshape(batch, length, width)
 
-    def attention(self, q_BHLK: Array, k_BHMK: Array, v_BHMK: Array, real_BM: Array, scale: float, kernel_HK: Array | None = None) -> Array:
+    def attention(self, q_BHLK: Array, k_BHMK: Array, v_BHMK: Array, real_BM: Array, scale: float) -> Array:
         # Scores are computed a block of texts at a time, those of long texts a block of queries: memory grows linearly with length.
         real_B1M1 = real_BM[:, None, :, None]
         k_BHMK = np.where(real_B1M1, k_BHMK, k_BHMK[:, :, :1])  # a padded key scores as the first does: it never is the largest alone
         # Σ exp(s) v and Σ exp(s) in one product: a padded key counts in neither, and dividing afterwards spares a pass over (B, H, L, M).
         v_and_one = np.concatenate([v_BHMK, np.ones_like(v_BHMK[..., :1])], axis=-1) * real_B1M1
-        moderate = kernel_HK is None and _largest_norm(q_BHLK) * _largest_norm(k_BHMK) < MODERATE
+        moderate = _largest_norm(q_BHLK) * _largest_norm(k_BHMK) < MODERATE
         batch, heads, length, width = q_BHLK.shape
         sums = np.empty((batch, heads, length, width + 1), np.float32)
         attention_BHLM = np.zeros((batch, heads, length, length) if self._keep_attention else (0,), np.float32)
-        for rows, queries in _score_blocks(batch, length, heads if kernel_HK is None else max(heads, width)):
-            scores = _scores(q_BHLK[rows, :, queries], k_BHMK[rows], np.float32(scale), kernel_HK)
+        for rows, queries in _score_blocks(batch, length, heads):
+            scores = (q_BHLK[rows, :, queries] * np.float32(scale)) @ k_BHMK[rows].swapaxes(-1, -2)
             if not moderate:
                 scores -= scores.max(axis=-1, keepdims=True)
             exponentials = np.exp(scores, out=scores)
@@ -158,15 +158,6 @@ class NumpyOperations:
         for some in blocks(rows_BN.shape[1], len(rows_BN) * table_RU[0].nbytes):
             sums_BU += np.einsum("bn,bnu->bu", weights_BN[:, some], table_RU.take(rows_BN[:, some], axis=0))
         return sums_BU
-
-
-def _scores(q_BHLK: Array, k_BHMK: Array, scale: np.float32, kernel_HK: Array | None) -> Array:
-    """How well each key suits each query, (B, H, L, M): scale · q kᵀ, or wᵀ tanh(q + k)."""
-    if kernel_HK is None:
-        scores_BHLM: Array = (q_BHLK * scale) @ k_BHMK.swapaxes(-1, -2)
-        return scores_BHLM
-    heads = zip(q_BHLK.swapaxes(0, 1), k_BHMK.swapaxes(0, 1), kernel_HK, strict=True)
-    return np.stack([np.tanh(q_BLK[:, :, None] + k_BMK[:, None]) @ w_K for q_BLK, k_BMK, w_K in heads], axis=1)
 
 
 def _score_blocks(batch: int, length: int, width: int) -> Iterator[tuple[slice, slice]]:

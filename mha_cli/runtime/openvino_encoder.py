@@ -116,13 +116,9 @@ class _Operations:
     def merge_heads(self, mixed_BHLK: Any, width: int) -> Any:
         return ops.reshape(ops.transpose(mixed_BHLK, _axes(0, 2, 1, 3)), _axes(0, 0, width), True)
 
-    def attention(self, q_BHLK: Any, k_BHMK: Any, v_BHMK: Any, bias_BM: Any, scale: float, kernel_HK: Any = None) -> Any:
+    def attention(self, q_BHLK: Any, k_BHMK: Any, v_BHMK: Any, bias_BM: Any, scale: float) -> Any:
         bias_B11M = ops.unsqueeze(bias_BM, _axes(1, 2))
-        if kernel_HK is None:
-            return ops.scaled_dot_product_attention(q_BHLK, k_BHMK, v_BHMK, bias_B11M, ops.constant(np.float32(scale)))
-        sums_BHLMK = ops.tanh(ops.unsqueeze(q_BHLK, _axes(3)) + ops.unsqueeze(k_BHMK, _axes(2)))
-        scores_BHLM = ops.reduce_sum(sums_BHLMK * ops.unsqueeze(kernel_HK, _axes(0, 2, 3)), _axes(-1))
-        return ops.matmul(ops.softmax(scores_BHLM + bias_B11M, -1), v_BHMK, False, False)
+        return ops.scaled_dot_product_attention(q_BHLK, k_BHMK, v_BHMK, bias_B11M, ops.constant(np.float32(scale)))
 
     def pool(self, x_BLD: Any, bias_BL: Any, pooling: str) -> Any:
         if pooling == "first":

@@ -16,7 +16,7 @@ BATCH_BYTES = 400_000_000  # texts are computed together up to this; more are no
 BLOCK_BYTES = 1 << 27  # size of a block in NumPy, if a single token, head or class does not take more
 FLOAT = 4
 ARRAYS_OF_WIDTH = 8  # (B, L, D) alive at once in an encoder block: its input, what is added to it, and a normalization of the sum
-ARRAYS_OF_SCORES = 3  # (B, H, L, M) alive at once without blocks, or (B, H, L, M, K) with additive scoring
+ARRAYS_OF_SCORES = 3  # (B, H, L, M) alive at once without blocks
 ARRAYS_OF_CLASSES = 6  # (B, C) alive at once in the last layer and after it
 NGRAM_BYTES = 80  # for one n-gram of a text
 CHARACTER_BYTES = 64  # for one character of a token, to find the subwords that end there
@@ -41,13 +41,14 @@ class MemoryEstimate:
     num_classes: int
     name: str = "this model"  # for messages
     in_blocks: bool = False  # True where NumPy computes it, and not TensorFlow
+    whole_scores: bool = False  # True where all attention weights are computed at once, however many there are
     gradient: bool = False  # True where what every block of the encoder computes is kept for a gradient
     characters: int = 0  # characters of a token that subwords are read from; 0 for none
     linear: LinearConfig | None = None  # settings of the linear model beside the encoder; None for none
 
     def at_once(self) -> Self:
-        """The same where attention is computed all at once, whatever implementation the settings name, as other programs compute it."""
-        return replace(self, model=self.model.model_copy(update={"attention_implementation": "fused"}), in_blocks=False)
+        """The same where attention is computed all at once, as other programs compute it."""
+        return replace(self, whole_scores=True, in_blocks=False)
 
     def num_bytes(self, texts: int, length: int) -> int:
         """An upper bound of the memory, in bytes, for a batch of ``texts`` texts, the longest of ``length`` tokens."""
@@ -89,15 +90,12 @@ class MemoryEstimate:
         return tokens * (FLOAT * width * (2 + rows) + CHARACTER_BYTES * self.characters)
 
     def _score_bytes(self, texts: int, length: int, heads: int) -> int:
-        model = self.model
-        additive = model.attention_score == "additive"
-        if self.in_blocks:
-            return ARRAYS_OF_SCORES * FLOAT * max(SCORE_BLOCK, length * (2 * model.head_key_dim if additive else heads))
         scores = texts * heads * length**2
-        chosen = model.attention_implementation in ("auto", "per_head") and not additive  # a checkpoint's per_head is computed as auto
-        if model.attention_implementation == "blockwise" or (chosen and scores > MOST_SCORES_AT_ONCE):
+        if self.in_blocks:
+            scores = max(SCORE_BLOCK, length * heads)
+        elif scores > MOST_SCORES_AT_ONCE and not self.whole_scores:
             scores = texts * heads * length * min(length, QUERIES_OF_A_BLOCK)
-        return ARRAYS_OF_SCORES * FLOAT * scores * (model.head_key_dim if additive else 1)
+        return ARRAYS_OF_SCORES * FLOAT * scores
 
 
 def refuse_bytes(estimate: int, what: str, hint: str) -> None:

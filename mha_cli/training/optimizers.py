@@ -12,6 +12,8 @@ import tensorflow as tf
 from mha_cli.config.settings import TrainingConfig
 
 EPSILON = 1e-7
+MOST_NORM = 1.0  # of the gradient of a pretrained encoder, without the embedding tables
+WEIGHT_DECAY = 0.01  # of a pretrained encoder with adamw; biases, layer normalization and embeddings have none
 
 
 def rows_once(gradient: tf.IndexedSlices) -> tf.IndexedSlices:
@@ -89,14 +91,15 @@ def learning_rate_schedule(settings: TrainingConfig, num_steps: int) -> Any:
     return settings.learning_rate
 
 
-def build_optimizer(settings: TrainingConfig, rate: Any) -> keras.Optimizer:
-    """Keras's optimizer of the config.
+def build_optimizer(settings: TrainingConfig, rate: Any, is_pretrained: bool = False) -> keras.Optimizer:
+    """Keras's optimizer of the config, for all weights but embedding tables.
 
     Source: AdamW: Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization".
     """
+    clip_norm = MOST_NORM if is_pretrained else None
     if settings.optimizer == "rmsprop":
-        return keras.optimizers.RMSprop(rate, global_clipnorm=settings.clip_norm)
-    weight_decay = settings.weight_decay if settings.optimizer == "adamw" else None
-    optimizer = keras.optimizers.Adam(rate, weight_decay=weight_decay, global_clipnorm=settings.clip_norm)
+        return keras.optimizers.RMSprop(rate, global_clipnorm=clip_norm)
+    weight_decay = WEIGHT_DECAY if is_pretrained and settings.optimizer == "adamw" else None
+    optimizer = keras.optimizers.Adam(rate, weight_decay=weight_decay, global_clipnorm=clip_norm)
     optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
     return optimizer

@@ -26,7 +26,7 @@ from mha_cli.training.distribution import Arrays, Distribution
 from mha_cli.training.learner import Learner
 
 WAY_OUT = "train anew in another folder"
-DIVERGED = "lower training.learning_rate or set training.clip_norm=1; the best epoch before it, if any, is kept"
+DIVERGED = "lower training.learning_rate; the best epoch before it, if any, is kept"
 
 
 @dataclass

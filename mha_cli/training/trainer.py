@@ -49,7 +49,8 @@ class Trainer(Learner):
             self._loss_weights = self._loss_weights / data.train.weights.mean()
         self._tables = [weight.value for weight in self.model.trainable_variables if weight.path in EMBEDDING_TABLES]
         self._others = [weight for weight in self.model.trainable_variables if weight.path not in EMBEDDING_TABLES]
-        self.optimizer = build_optimizer(config.training, learning_rate_schedule(config.training, self.num_steps()))
+        rate = learning_rate_schedule(config.training, self.num_steps())
+        self.optimizer = build_optimizer(config.training, rate, is_pretrained=data.pretrained is not None)
         self.optimizer.build(self._others)
         lazy_optimizer = LazyRMSprop if config.training.optimizer == "rmsprop" else LazyAdam
         self._table_optimizers = [lazy_optimizer(table) for table in self._tables]

@@ -98,7 +98,7 @@ class Validation:
             train = self._data.train
             probabilities = np.concatenate([self._out_of_fold, probabilities])
             labels, weights = np.concatenate([train.labels, labels]), np.concatenate([train.weights_or_ones, weights])
-        return f1_thresholds(probabilities, labels, weights, self._config.training.threshold_average)
+        return f1_thresholds(probabilities, labels, weights)
 
     def checkpoint(self, encoder: Mapping[str, Floats], record: EpochRecord, score: Score) -> Checkpoint:
         """The checkpoint of an encoder's weights, with the stack and thresholds of their score and the metrics of their epoch."""

@@ -28,7 +28,7 @@ from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
 
 HEAD_AXES = dict.fromkeys(("query_kernel", "key_kernel", "value_kernel"), 1)
-HEAD_AXES |= dict.fromkeys(("query_bias", "key_bias", "value_bias", "output_kernel", "score_kernel"), 0)
+HEAD_AXES |= dict.fromkeys(("query_bias", "key_bias", "value_bias", "output_kernel"), 0)
 """The axis of the heads in each weight of an attention layer; the output bias has none."""
 
 

@@ -105,7 +105,7 @@ IMPLEMENTATIONS: dict[str, Callable[..., MultiHeadAttention]] = {
     "blockwise": BlockwiseAttention,
     "folded": FoldedAttention,
 }
-"""The attention layers by the values of ``model.attention_implementation``."""
+"""The attention layers by the values of ``TransformerEncoder.attention_implementation``."""
 
 
 def number_of_weights(q_BHLK: Any, k_BHMK: Any) -> Any:
