@@ -68,7 +68,7 @@ def rules(facts: Facts, named: dict[str, Any]) -> dict[str, dict[str, Any]]:
     has_linear = linear is not None
     spelt = facts.characters >= SPELT_WORD and facts.num_tokens <= MOST_WITH_SUBWORDS
     pretrained = model.get("pretrained") is not None
-    has_subwords = model.get("subword_buckets", spelt and not pretrained) or (linear or {}).get("subwords", spelt and has_linear)
+    has_subwords = model.get("subword_buckets", spelt and not pretrained) or (spelt and has_linear)
     characters = named.get("text", {}).get("subword_characters", 16 if has_subwords else 0)
     is_weighed = facts.median_length > LONG_TEXT and model.get("positions") != "none"
     has_unlabelled = data.get("unlabelled") or data.get("unlabelled_split")  # the linear model would label them, for every epoch
@@ -101,7 +101,6 @@ def rules(facts: Facts, named: dict[str, Any]) -> dict[str, dict[str, Any]]:
                 _power_of_two(max(8 * facts.num_tokens, has_vectors * ROWS_PER_VECTOR * MOST_IDS)),
                 _power_of_two(most_rows // 2 + 1),
             ),
-            "subwords": characters > 0,
             "end_decay": 50 if is_weighed else 0,
             "context_windows": [5, 25] if is_weighed else [],
         },
@@ -113,10 +112,7 @@ def rules(facts: Facts, named: dict[str, Any]) -> dict[str, dict[str, Any]]:
     }
     if pretrained:
         is_few = facts.num_texts < FEW_TEXTS
-        decided["training"] |= {"batch_size": 16 if is_few else 32, "contrastive_weight": 1.0 if is_few else 0.0}
-        training = decided["training"] | named.get("training", {})
-        if training.get("monitor") == "last" and not training["teacher"]:
-            decided["training"]["refit_encoder"] = is_few
+        decided["training"] |= {"batch_size": 16 if is_few else 32, "few_labels": is_few}
     return {
         section: {name: value for name, value in settings.items() if name not in named.get(section, {})}
         for section, settings in decided.items()

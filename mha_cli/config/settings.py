@@ -64,7 +64,6 @@ class SampleData(DataSettings):
 
     source: Literal["sample"] = Field("sample", description="The built-in made-up reviews.")
     num_texts: int = Field(6000, ge=200, le=1_000_000, description="Texts in the training split; the test split has a quarter as many.")
-    seed: int = Field(0, ge=0, lt=2**32, description="Seed of the grammar.")
 
 
 class TfdsData(DataSettings):
@@ -72,7 +71,6 @@ class TfdsData(DataSettings):
 
     source: Literal["tfds"] = Field(description="TensorFlow Datasets.")
     name: str = Field("imdb_reviews", min_length=1, max_length=200, description="Name in TFDS, with its config if it has one (glue/sst2).")
-    data_dir: str | None = Field(None, description="TFDS data directory; null uses $TFDS_DATA_DIR, or TFDS's own default.")
     train_split: str = Field("train", min_length=1, description="Split to train on.")
     test_split: str = Field("test", min_length=1, description="Split that `mha evaluate` scores by default.")
     unlabelled_split: str | None = Field(None, min_length=1, description="Split to learn from without labels; null for none.")
@@ -160,7 +158,6 @@ class TextConfig(Settings):
     truncation: Literal["head", "tail", "head_and_tail"] = Field(
         "head", description="Which tokens of a longer text are read: the first, the last, or half of them at either end."
     )
-    lowercase: bool = Field(True, description="Turn words into lower case.")
     punctuation: bool = Field(True, description="Keep punctuation marks as tokens.")
     subword_characters: int = Field(
         0, ge=0, le=100, description="Characters of a word, with a mark at either end, from which subwords are read; 0 reads no subwords."
@@ -275,11 +272,10 @@ class ModelConfig(Settings):
 
 
 class LinearConfig(Settings):
-    """A linear model of n-grams beside the encoder; with `linear: null`, the default, there is none."""
+    """A linear model of n-grams, and subwords if tokens have characters, beside the encoder; `linear: null`, the default, is none."""
 
     max_ngram: int = Field(3, ge=1, le=5, description="Longest n-gram.")
     buckets: int = Field(1 << 20, ge=1, le=MAX_BUCKETS, description="Rows of the hashed table; a power of two.")
-    subwords: bool = Field(False, description="Read subwords as well.")
     end_decay: int = Field(0, ge=0, le=100_000, description="Tokens over which the extra weight of a text's end decays; 0 for no extra.")
     context_windows: list[Annotated[int, Field(ge=1, le=100_000)]] = Field(
         [], max_length=5, description="Half-widths, in tokens, of the windows of the learned context weights; [] for none."
@@ -305,12 +301,15 @@ class TrainingConfig(Settings):
     optimizer: Literal["adamw", "adam", "rmsprop"] = Field(
         "adamw", description="Update rule with Keras's default coefficients; embedding rows that a step does not use stay as they are."
     )
-    learning_rate: float = Field(1e-3, gt=0, le=10, description="Highest learning rate; warmup_share and schedule lower it.")
-    schedule: Literal["constant", "cosine"] = Field("constant", description="Learning rate: constant, or falling to zero by half a cosine.")
-    warmup_share: float = Field(0.0, ge=0, lt=1, description="Share of all steps over which the learning rate rises linearly from zero.")
+    learning_rate: float = Field(1e-3, gt=0, le=10, description="Highest learning rate; schedule lowers it.")
+    schedule: Literal["constant", "cosine", "warmup-cosine"] = Field(
+        "constant",
+        description="Learning rate: constant, falling to zero by half a cosine, or rising from zero over a tenth of all steps before that.",
+    )
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="Share of the target spread evenly over the classes.")
-    contrastive_weight: float = Field(
-        0.0, ge=0, le=100, description="Weight of a contrastive loss, which draws the features of one class together; 0 for none."
+    few_labels: bool = Field(
+        False,
+        description="Add a contrastive loss, and train the encoder again in the end with the validation part (monitor=last, no teacher).",
     )
     trainable_blocks: Literal["auto", "all"] | Annotated[int, Field(ge=0, le=100)] = Field(
         "auto",
@@ -327,13 +326,15 @@ class TrainingConfig(Settings):
     base: str | None = Field(None, min_length=1, description="Run or checkpoint to train on from; `mha train --from RUN` sets it.")
     keep_linear: bool = Field(True, description="Keep the linear model in the checkpoint after it has taught; false drops it.")
     refit_linear: bool = Field(False, description="Fit the linear model of the checkpoint again, with the validation part.")
-    refit_encoder: bool = Field(False, description="Train the encoder of the checkpoint again, with the validation part.")
+
+    @property
+    def refits_encoder(self) -> bool:
+        """Whether the encoder is trained again with the validation part: for all epochs, and from labels alone."""
+        return self.few_labels and self.monitor == "last" and not self.teacher
 
     def _faults(self) -> Iterator[str]:
         if self.patience and self.monitor == "last":
             yield f"patience={self.patience} waits for a better epoch, and monitor=last has none; take monitor=loss"
-        if self.refit_encoder and (self.monitor != "last" or self.teacher):
-            yield "refit_encoder trains for all epochs, and from labels alone; take monitor=last and teacher=null"
 
 
 class Config(Settings):
@@ -363,7 +364,7 @@ class Config(Settings):
     @property
     def learns_from_validation(self) -> bool:
         """Whether a part of the checkpoint's model learns from the validation part."""
-        return self.training.refit_encoder or self.refits_linear
+        return self.training.refits_encoder or self.refits_linear
 
     @property
     def refits_linear(self) -> bool:
@@ -434,17 +435,13 @@ class Config(Settings):
     def _faults_of_ngrams_and_subwords(self) -> Iterator[str]:
         ngrams, ngram_buckets = self.model.max_ngram, self.model.ngram_buckets
         characters, buckets = self.text.subword_characters, self.model.subword_buckets
-        in_linear = self.linear is not None and self.linear.subwords
         if (ngrams > 1) != (ngram_buckets > 0):
             both = f"model.max_ngram={ngrams} and model.ngram_buckets={ngram_buckets} do not go together"
             yield f"{both}; take max_ngram=1 and ngram_buckets=0, or more of both"
         if not characters and buckets:
             yield f"model.subword_buckets={buckets} needs text.subword_characters above 0; take 24, or subword_buckets=0"
-        if not characters and in_linear:
-            yield "linear.subwords=true needs text.subword_characters above 0; take 24, or subwords=false"
-        if characters and not (buckets or in_linear):
-            way_out = "set model.subword_buckets or linear.subwords, or take subword_characters=0"
-            yield f"text.subword_characters={characters} has no effect; {way_out}"
+        if characters and not (buckets or self.linear):
+            yield f"text.subword_characters={characters} has no effect; set model.subword_buckets or linear, or take subword_characters=0"
 
     def _faults_of_finetuning(self, labelled: int) -> Iterator[str]:
         if not self.auto and not self.training.teacher:

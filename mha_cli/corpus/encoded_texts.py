@@ -62,6 +62,11 @@ class EncodedTexts:
         """Tokens that the vocabulary does not have."""
         return self.count(UNKNOWN_ID)
 
+    @property
+    def have_characters(self) -> bool:
+        """Whether tokens have characters, from which subwords are read."""
+        return self.tokens[:0].ndim == 2
+
     def count(self, ids: npt.ArrayLike) -> int:
         """Tokens that have one of the given ids."""
         starts = range(0, len(self.tokens), CHUNK_TOKENS)

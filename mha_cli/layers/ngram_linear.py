@@ -6,7 +6,7 @@ over the distinct n-grams g of the text. s_g are the logits of g, and d_g is the
 the mean context weight of the words up to ``context_windows[k]`` tokens away from that occurrence. So n-grams near the end of a text
 count up to twice, and n-grams near words of judgement count more. The division gives long and short texts logits of the same size.
 
-With ``subwords``, the sum of the logits of all subwords, divided by the square root of their number, is added. Repeated subwords count
+With characters, the sum of the logits of all subwords, divided by the square root of their number, is added. Repeated subwords count
 each time; their logits are in the same table.
 
 Axes: B batch, L length, R buckets, U units of the logits, N n-grams of a text, W rows of context weights, K windows.
@@ -92,7 +92,6 @@ class NgramLinear(Layer):
         end_decay: tokens over which the extra weight of a text's end decays; 0 gives all positions the same weight.
         context_windows: half-widths of the windows, in tokens, over which context weights are averaged.
         context_words: rows of context weights, W; later ids share the last row.
-        subwords: whether subwords are read as well, which need characters beside the token ids.
 
     Masking: padding has no n-grams; the output has no length axis, and no mask.
 
@@ -107,7 +106,6 @@ class NgramLinear(Layer):
         end_decay: int = 0,
         context_windows: Sequence[int] = (),
         context_words: int = 1,
-        subwords: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -119,12 +117,9 @@ class NgramLinear(Layer):
             raise ValueError(f"context_windows is {list(context_windows)}; each must be 0 or more")
         self.max_ngram, self.buckets, self.units = max_ngram, buckets, units
         self.end_decay, self.context_windows, self.context_words = end_decay, list(context_windows), context_words
-        self.subwords = subwords
 
     def build(self, input_shape: Any) -> None:
         """Create the table, and the context weights if there are windows."""
-        if self.subwords and len(input_shape) != 3:
-            raise ValueError(f"the input has shape {tuple(input_shape)}; with subwords it takes (batch, length, 1 + characters)")
         self.table = self._fitted("table", (self.buckets, self.units))
         shape = (self.context_words, len(self.context_windows))
         self.context_weights = self._fitted("context_weights", shape) if self.context_windows else None
@@ -137,7 +132,7 @@ class NgramLinear(Layer):
         ids_BL = ids_of(token_ids)
         weights_BL = position_weights(ids_BL, self.end_decay, self.context_windows, self.context_weights)
         logits_BU = text_logits(self.table, ids_BL, self.max_ngram, weights_BL)
-        if self.subwords:
+        if len(token_ids.shape) == 3:
             logits_BU = logits_BU + subword_logits(self.table, token_ids)
         return ops.cast(logits_BU, self.compute_dtype)
 

@@ -49,7 +49,7 @@ class NgramEmbeddings(NamedTuple):
 
 def num_features(texts: EncodedTexts, linear: LinearConfig) -> int:
     """A rough number of the features of texts."""
-    return len(texts.tokens) * (linear.max_ngram + SUBWORDS_OF_TOKEN * linear.subwords)
+    return len(texts.tokens) * (linear.max_ngram + SUBWORDS_OF_TOKEN * texts.have_characters)
 
 
 def most_in_memory(texts: EncodedTexts, linear: LinearConfig) -> int:
@@ -91,7 +91,7 @@ def ngrams_of(texts: EncodedTexts, linear: LinearConfig, callbacks: Callbacks = 
 def text_features(texts: EncodedTexts, ngrams: Ngrams, linear: LinearConfig, callbacks: Callbacks = SILENT) -> Any:
     """All features of the linear model: sparse (N, R). Times a table it is the layer ``NgramLinear`` without windows."""
     features = _ngram_features(texts, ngrams, linear)
-    return features + _subword_features(texts, linear, callbacks) if linear.subwords else features
+    return features + _subword_features(texts, linear, callbacks) if texts.have_characters else features
 
 
 def _ngram_features(texts: EncodedTexts, ngrams: Ngrams, linear: LinearConfig) -> Any:

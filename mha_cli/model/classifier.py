@@ -13,7 +13,6 @@ from mha_cli.config.parameters import context_words, encoder_length, num_outputs
 from mha_cli.config.settings import Config, LinearConfig
 from mha_cli.layers import POOLINGS, NgramLinear, PositionalEmbedding, TransformerEncoder
 
-
 BLOCK_DROPOUT = 0.1  # share of each sub-layer's output zeroed in training, in a pretrained encoder: the share that it was trained with
 
 
@@ -89,7 +88,6 @@ def build_linear(linear: LinearConfig, vocabulary_size: int, units: int) -> Ngra
         end_decay=linear.end_decay,
         context_windows=linear.context_windows,
         context_words=context_words(linear, vocabulary_size),
-        subwords=linear.subwords,
         name="linear",
     )
 

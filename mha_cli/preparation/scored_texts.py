@@ -144,7 +144,7 @@ def _learnt(checkpoint: Checkpoint, data: DataSection) -> str:
 
 def _refit(config: Config) -> str:
     """The setting by which a model has learnt from the validation part."""
-    return "training.refit_linear" if config.refits_linear else "training.refit_encoder"
+    return "training.refit_linear" if config.refits_linear else "training.few_labels"
 
 
 def _names_learnt_files(checkpoint: Checkpoint, data: DataSection, split: str) -> bool:

@@ -114,8 +114,8 @@ def refuse_other_settings(base: Checkpoint, config: Config, num_stages: int) -> 
                 raise MhaError(f"{setting}={found}: the base has {wanted}", f"take {setting}={wanted}, or {TRAIN_ANEW}")
     if config.is_frozen and not num_stages:
         raise MhaError("training.base: a frozen encoder learns its classes from all texts at once", "give the base's texts as well")
-    if num_stages and base.config.training.refit_encoder and not config.is_frozen:
-        fault = "training.base: its encoder has learnt from its held-out texts in the end (training.refit_encoder)"
+    if num_stages and base.config.training.refits_encoder and not config.is_frozen:
+        fault = "training.base: its encoder has learnt from its held-out texts in the end (training.few_labels)"
         raise MhaError(fault, TRAIN_ANEW)
 
 

@@ -177,7 +177,7 @@ class ForwardPass:
         rows_BN, weights_BN = self.ops.distinct(ngrams, self.position_weights(ids_BL), table_RU.shape[0])
         norms_B1 = np.sqrt((weights_BN * weights_BN).sum(axis=1, keepdims=True))
         logits_BU = self.ops.weighted_rows(weights_BN, table_RU, rows_BN) / np.maximum(norms_B1, SMALLEST_NORM)
-        if self.linear.subwords:
+        if tokens.ndim == 3:
             sums_BLU, numbers_BL1 = self.ops.subword_sums(table_RU, tokens)
             logits_BU += sums_BLU.sum(axis=1) / np.sqrt(np.maximum(numbers_BL1.sum(axis=1), 1.0))
         return logits_BU

@@ -31,7 +31,7 @@ class TfdsTexts(TextSource):
     def __init__(self, settings: TfdsData, log: Callable[[str], None] = lambda _: None) -> None:
         self._settings = settings
         self.name = settings.name
-        data_dir = _data_dir(settings)
+        data_dir = _data_dir()
         self._builder = _open_builder(settings.name, data_dir)
         self._way_out = f"remove {shown_path(self._builder.data_path)}, and fetch or copy the set again"
         labels, place = _class_labels(self._builder.info.features, settings), f"{settings.name}, {settings.label_key}"
@@ -85,12 +85,12 @@ class TfdsTexts(TextSource):
             raise MhaError(f'{self.name} has no split "{printable(split)}"{setting}', hint) from None
 
 
-def _data_dir(settings: TfdsData) -> str:
-    """The TFDS data directory: the config's or the environment's, which has to exist, else TFDS's default, which it may create."""
-    setting, folder = ("data.data_dir", settings.data_dir) if settings.data_dir else ("TFDS_DATA_DIR", os.environ.get("TFDS_DATA_DIR"))
+def _data_dir() -> str:
+    """The TFDS data directory: the environment's, which has to exist, else TFDS's default, which it may create."""
+    folder = os.environ.get("TFDS_DATA_DIR")
     path = os.path.expanduser(folder or DEFAULT_DATA_DIR)
     if folder and not os.path.isdir(path):
-        raise MhaError(f"{setting}: {shown_path(folder)}: no such folder", "create it, or name the one that holds your TFDS sets")
+        raise MhaError(f"TFDS_DATA_DIR: {shown_path(folder)}: no such folder", "create it, or name the one that holds your TFDS sets")
     return path
 
 
@@ -148,7 +148,7 @@ def _prepare(builder: Any, name: str, data_dir: str, log: Callable[[str], None])
         script = f"import tensorflow_datasets as tfds; tfds.load('{name}')"
         hint = (
             f'on a machine with network run `python -c "{script}"`, copy its folder ~/tensorflow_datasets here, '
-            "and set TFDS_DATA_DIR or data.data_dir to the copy"
+            "and set TFDS_DATA_DIR to the copy"
         )
         message = f"{name} cannot be downloaded to {shown}: {reason_of(error)}"
         raise MhaError(message, hint, EXIT_FAILURE) from None

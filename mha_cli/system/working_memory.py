@@ -82,7 +82,7 @@ class MemoryEstimate:
     def _linear_bytes(self, linear: LinearConfig, tokens: int) -> int:
         ngrams, of_one = tokens * linear.max_ngram, 2 * FLOAT * self.num_classes
         logits = max(of_one, min(ngrams * of_one, BLOCK_BYTES)) if self.in_blocks else ngrams * of_one
-        return NGRAM_BYTES * ngrams + logits + (self._subword_bytes(tokens, self.num_classes) if linear.subwords else 0)
+        return NGRAM_BYTES * ngrams + logits + (self._subword_bytes(tokens, self.num_classes) if self.characters else 0)
 
     def _subword_bytes(self, tokens: int, width: int) -> int:
         """Memory for sums over rows of this width, one per subword: NumPy takes one row per token at a time, TensorFlow all."""

@@ -67,7 +67,7 @@ class TextPipeline:
 
     @cached_property
     def _latin_reader(self) -> LatinReader:
-        return LatinReader(self.vocabulary, self.settings.lowercase, self.settings.punctuation)
+        return LatinReader(self.vocabulary, self.settings.punctuation)
 
     def _of_ids(self, text: str, ids: Int32s) -> EncodedText:
         return self._counted(text, cut(ids, *self._limits), len(ids))

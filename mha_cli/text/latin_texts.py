@@ -36,8 +36,8 @@ class LatinReader:
     The table also has the words themselves, so a word that only shares the hash is found out. It and long words are left to the vocabulary.
     """
 
-    def __init__(self, vocabulary: Vocabulary, lowercase: bool, punctuation: bool) -> None:
-        self._vocabulary, self._lowercase, self._punctuation = vocabulary, lowercase, punctuation
+    def __init__(self, vocabulary: Vocabulary, punctuation: bool) -> None:
+        self._vocabulary, self._punctuation = vocabulary, punctuation
         short = [token if len(token) <= KEY_BYTES and _latin_1(token) else "" for token in vocabulary.tokens]
         self._keys = np.array([token.encode("latin-1") for token in short], f"S{KEY_BYTES}").view(np.uint64).reshape(-1, 2)
         self._bits = (4 * len(vocabulary)).bit_length()
@@ -49,7 +49,7 @@ class LatinReader:
         """The ids of all tokens of each text, (L,)."""
         ends = np.cumsum([len(text) for text in texts])
         for group in np.split(np.arange(len(texts)), np.flatnonzero(np.diff(ends // MOST_CHARACTERS)) + 1):
-            yield from self._ids_of([texts[row].lower() if self._lowercase else texts[row] for row in group])
+            yield from self._ids_of([texts[row].lower() for row in group])
 
     def _ids_of(self, texts: Sequence[str]) -> list[Int32s]:
         texts = [LINE_BREAK.sub(" ", text) for text in texts]

@@ -34,16 +34,15 @@ def make_splitter(settings: TextConfig) -> Callable[[str], list[str]]:
 def make_tokenizer(settings: TextConfig) -> Callable[[str], list[str]]:
     """A function from a text to its tokens, one for every word of ``make_splitter``.
 
-    A typographic apostrophe counts as a plain one; with ``lowercase``, every token is lower case.
+    A typographic apostrophe counts as a plain one; every token is lower case.
     """
-    split, lowercase = make_splitter(settings), settings.lowercase
+    split = make_splitter(settings)
 
     def tokenize(text: str) -> list[str]:
         if text.isascii():  # no letter changes its kind or its number with its case
-            return split(text.lower() if lowercase else text)
+            return split(text.lower())
         words = split(text)
         # One call for all words is many times faster than one call per word; no word holds a line feed.
-        joined = "\n".join(words).replace("’", "'")
-        return (joined.lower() if lowercase else joined).split("\n") if words else []
+        return "\n".join(words).replace("’", "'").lower().split("\n") if words else []
 
     return tokenize

@@ -25,7 +25,7 @@ def argmax_suffices(config: Config, mean_length: float) -> bool:
     model = config.model
     return (
         model.pooling == "max"
-        and not (model.num_pieces or config.training.contrastive_weight)  # a pretrained encoder has dropout in its blocks
+        and not (model.num_pieces or config.training.few_labels)  # a pretrained encoder has dropout in its blocks
         and mean_length > LEAST_POSITIONS * model.embed_dim * (1.0 - model.dropout)
     )
 

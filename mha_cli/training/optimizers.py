@@ -12,6 +12,7 @@ import tensorflow as tf
 from mha_cli.config.settings import TrainingConfig
 
 EPSILON = 1e-7
+WARMUP_SHARE = 0.1  # of all steps, in which the learning rate rises linearly from zero
 MOST_NORM = 1.0  # of the gradient of a pretrained encoder, without the embedding tables
 WEIGHT_DECAY = 0.01  # of a pretrained encoder with adamw; biases, layer normalization and embeddings have none
 
@@ -78,17 +79,15 @@ def learning_rate_schedule(settings: TrainingConfig, num_steps: int) -> Any:
 
     Source: the cosine: Loshchilov and Hutter 2017, "SGDR", eq. 5; the warm-up: Goyal et al. 2017, section 2.2.
     """
-    warmup_steps = round(settings.warmup_share * num_steps)
-    if settings.schedule == "cosine":
-        return keras.optimizers.schedules.CosineDecay(
-            0.0 if warmup_steps else settings.learning_rate,
-            max(1, num_steps - warmup_steps),
-            warmup_target=settings.learning_rate if warmup_steps else None,
-            warmup_steps=warmup_steps,
-        )
-    if warmup_steps:
-        return keras.optimizers.schedules.PolynomialDecay(0.0, warmup_steps, settings.learning_rate)
-    return settings.learning_rate
+    if settings.schedule == "constant":
+        return settings.learning_rate
+    warmup_steps = round(WARMUP_SHARE * num_steps) if settings.schedule == "warmup-cosine" else 0
+    return keras.optimizers.schedules.CosineDecay(
+        0.0 if warmup_steps else settings.learning_rate,
+        max(1, num_steps - warmup_steps),
+        warmup_target=settings.learning_rate if warmup_steps else None,
+        warmup_steps=warmup_steps,
+    )
 
 
 def build_optimizer(settings: TrainingConfig, rate: Any, is_pretrained: bool = False) -> keras.Optimizer:

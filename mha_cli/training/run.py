@@ -59,7 +59,7 @@ def train(config: Config, output: RunDirectory, callbacks: Callbacks = SILENT, d
             files.after_epoch(record)
 
         # The encoder again, on all labelled texts, with the weights of encoder and linear model from above.
-        if config.training.refit_encoder:
+        if config.training.refits_encoder:
             score = validation.score(learner)  # again, since a resumed run may have no epoch left
             callbacks.log("training the encoder again, with the validation part")
             again = learner.with_validation()

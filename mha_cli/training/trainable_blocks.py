@@ -25,7 +25,7 @@ def decide_trainable_blocks(data: PreparedData, callbacks: Callbacks) -> Prepare
     config = data.config
     if data.pretrained is None or config.training.trainable_blocks != "auto":
         return data
-    epochs, table = config.training.epochs * (1 + config.training.refit_encoder), parameter_table(config, len(data.vocabulary), 2)
+    epochs, table = config.training.epochs * (1 + config.training.refits_encoder), parameter_table(config, len(data.vocabulary), 2)
     num_weights = sum(math.prod(parameter.shape) for parameter in table if parameter.path.startswith("encoder_"))
     chosen, other = ("all", 0) if epochs * num_weights * float(data.train.for_encoder.lengths.sum()) <= MOST_WORK else (0, "all")
     seconds = seconds_of_forward(config, data)

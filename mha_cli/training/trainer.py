@@ -106,8 +106,8 @@ class Trainer(Learner):
                 with tf.GradientTape() as tape, computing_in(model, self.precision):
                     probabilities, features = forward(tokens)
                     losses = cross_entropy(probabilities, targets, settings.label_smoothing, is_multi_label)
-                    if settings.contrastive_weight:
-                        losses += settings.contrastive_weight * contrastive_loss(features, targets)
+                    if settings.few_labels:
+                        losses += contrastive_loss(features, targets)
                     loss_sum = tf.reduce_sum(loss_weights * losses)
                     share_of_mean = loss_sum / batch_size  # of the whole batch, so that all replicas' shares add up to its mean
                 right = are_right(probabilities, targets, is_multi_label)
