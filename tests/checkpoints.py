@@ -22,10 +22,15 @@ WORDS = ("the", "film", "was", "superb", "dreadful", "not", ",", ".", "é", "it'
 
 
 def small_checkpoint(
-    class_names: tuple[str, ...] = ("neg", "pos"), seed: int = 0, linear: Any = None, task: str = "single-label", **model: Any
+    class_names: tuple[str, ...] = ("neg", "pos"),
+    seed: int = 0,
+    linear: Any = None,
+    task: str = "single-label",
+    characters: int = 0,
+    **model: Any,
 ) -> Checkpoint:
     """A classifier of a few hundred random weights; what it says is of no meaning, but differs from text to text."""
-    characters = 11 if model.get("subword_buckets") or (linear or {}).get("subwords") else 0
+    characters = characters or (11 if model.get("subword_buckets") else 0)
     config = config_from_dict(
         {
             "task": task,

@@ -83,19 +83,9 @@ MODEL_CASES = {
     "linear-in-windows": _case(linear={"max_ngram": 2, "buckets": 32, "end_decay": 3, "context_windows": [1, 4]}, num_classes=3),
     "linear-no-positions": _case(linear={"max_ngram": 1, "buckets": 8}, positions="none", num_classes=5),
     "subwords": _case(characters=11, subword_buckets=32, max_ngram=2, ngram_buckets=32, num_classes=77),
-    "subwords-in-linear": _case(
-        characters=7, linear={"max_ngram": 2, "buckets": 64, "subwords": True, "end_decay": 3, "context_windows": [2]}
-    ),
-    "subwords-of-three": _case(
-        characters=3, subword_buckets=1, linear={"max_ngram": 1, "buckets": 8, "subwords": True}, positions="none", num_classes=3
-    ),
-    "additive": _case(attention_score="additive"),
-    "additive-key-dim": _case(attention_score="additive", key_dim=3, num_classes=3),
-    "no-scale": _case(use_scale=False, normalization="pre"),
+    "subwords-in-linear": _case(characters=7, linear={"max_ngram": 2, "buckets": 64, "end_decay": 3, "context_windows": [2]}),
+    "subwords-of-three": _case(characters=3, subword_buckets=1, linear={"max_ngram": 1, "buckets": 8}, positions="none", num_classes=3),
     "heads-by-block": _case(num_blocks=3, num_heads=[3, 1, 5], key_dim=3),
-    "per-head": _case(attention_implementation="per_head"),
-    "blockwise": _case(attention_implementation="blockwise", num_classes=3),
-    "folded": _case(attention_implementation="folded", key_dim=17, num_classes=3),
     "three-blocks": _case(num_blocks=3, normalization="pre", activation="gelu"),
 }
 
@@ -188,9 +178,7 @@ def tiny_config() -> Config:
         seed=3,
         data=SampleData(num_texts=400),
         text=TextConfig(vocabulary_size=300, sequence_length=24),
-        model=ModelConfig(
-            embed_dim=16, num_heads=2, feed_forward_dim=24, dropout=0.0, attention_implementation="fused"
-        ),  # what auto takes, traced sooner
+        model=ModelConfig(embed_dim=16, num_heads=2, feed_forward_dim=24, dropout=0.0),
         training=TrainingConfig(epochs=2, batch_size=32, learning_rate=3e-3),
     )
 

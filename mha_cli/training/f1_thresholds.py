@@ -5,40 +5,33 @@ Source: Lipton, Elkan and Naryanaswamy 2014, "Optimal Thresholding of Classifier
 Axes: N texts, C labels.
 """
 
-from typing import Literal
-
 import numpy as np
 from scipy.special import expit, logit
 
 from mha_cli.arrays import Floats
 from mha_cli.sources.targets import Labels
 
-Average = Literal["macro", "micro"]
-
-COMMON_TEXTS = {"macro": 5, "micro": 50}
-"""Number of a label's texts at which its own threshold and the common one count alike, for each kind of F1 (`docs/experiments.md`)."""
-
+COMMON_TEXTS = 5  # number of a label's texts at which its own threshold and the common one count alike (`docs/experiments.md`)
 MARGIN = 1e-4  # least distance of a threshold from 0 and 1
 
 
-def f1_thresholds(probabilities: Floats, labels: Labels, weights: Floats | None = None, average: Average = "macro") -> Floats:
+def f1_thresholds(probabilities: Floats, labels: Labels, weights: Floats | None = None) -> Floats:
     """The threshold of each label, (C,), from out-of-sample probabilities (N, C) and labels.
 
     The logit of a threshold is a mean of two: of the threshold with the label's best F1, and of the threshold with the best F1 of all
-    labels together. The common one counts more for a label with few texts, and for micro F1. A threshold is one half if that selects the
+    labels together. The common one counts more for a label with few texts. A threshold is one half if that selects the
     same texts as the best F1.
 
     Args:
         weights: weight of each text, (N,); None for equal weights.
-        average: kind of F1 to raise.
     """
     rights = 0.5 * (labels + probabilities)  # smoothed labels, since the labels of few texts are partly chance
     weights = np.ones(len(labels), np.float32) if weights is None else weights
     gap = _best_gap(probabilities.ravel(), rights.ravel(), np.repeat(weights, labels.shape[1]))
     label_gaps = [_best_gap(*columns, weights) for columns in zip(probabilities.T, rights.T, strict=True)]
     common, *by_label = logit(np.clip(np.mean([gap, *label_gaps], axis=1), MARGIN, 1 - MARGIN))
-    num_texts, common_texts = weights @ labels, COMMON_TEXTS[average]
-    mixed = expit((num_texts * by_label + common_texts * common) / (num_texts + common_texts))
+    num_texts = weights @ labels
+    mixed = expit((num_texts * by_label + COMMON_TEXTS * common) / (num_texts + COMMON_TEXTS))
     lower, upper = np.transpose(label_gaps)
     return np.where((np.minimum(mixed, 0.5) > lower) & (np.maximum(mixed, 0.5) < upper), 0.5, mixed).astype(np.float32)
 

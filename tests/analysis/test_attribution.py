@@ -18,7 +18,6 @@ CLASSES = {2: ("neg", "pos"), 3: ("bad", "mixed", "good")}
 MODELS: dict[str, dict[str, Any]] = {
     "one-block": {},
     "two-blocks-pre": {"num_blocks": 2, "normalization": "pre"},
-    "additive": {"attention_score": "additive"},
     "bigrams-and-convolution": {"max_ngram": 2, "ngram_buckets": 32, "conv_kernel_size": 3},
     "trigrams-and-subwords": {"max_ngram": 3, "ngram_buckets": 32, "subword_buckets": 32},
 }

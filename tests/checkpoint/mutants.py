@@ -53,7 +53,7 @@ class Original(NamedTuple):
 
 def originals(folder: Path) -> list[Original]:
     """A tiny checkpoint that has every kind of weight, in both forms."""
-    sizes = {"embed_dim": 6, "feed_forward_dim": 5, "attention_score": "additive", "max_ngram": 2, "ngram_buckets": 8}
+    sizes = {"embed_dim": 6, "feed_forward_dim": 5, "max_ngram": 2, "ngram_buckets": 8}
     made = small_checkpoint(("negative", "positive"), linear={"max_ngram": 2, "buckets": 16}, **sizes)
     checkpoint, path, found = with_text(made, vocabulary_size=20), folder / "tiny.keras", []
     for small in (False, True):

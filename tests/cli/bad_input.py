@@ -211,7 +211,7 @@ SECTIONS: dict[str, list[Case]] = {
         _config(
             "test data named twice",
             FILES.replace("}", ", test: more.csv, test_share: 0.2}"),
-            "x.yaml:1: data: test and test_share=0.2 both name test data; take test_share=null, or test=null",
+            "x.yaml:1: data.test and data.test_share=0.2 both name test data; take data.test_share=null, or data.test=null",
         ),
         _config(
             "a model too large",

@@ -57,7 +57,7 @@ def bash(folder: Path) -> Complete:
         ("mha train --set see", ["seed=", "seed=0"]),
         ("mha train --set model.positi", [f"model.positions={value}" for value in ("", "learned", "sinusoidal", "none")]),
         ("mha train --set data.source", [f"data.source={value}" for value in ("", "sample", "tfds", "files")]),  # no Python program gives
-        ("mha train --set text.lowercase", [f"text.lowercase={value}" for value in ("", "true", "false")]),
+        ("mha train --set text.punctuation", [f"text.punctuation={value}" for value in ("", "true", "false")]),
         ("mha train -s model.key_dim", ["model.key_dim=", "model.key_dim=null"]),
         ("mha train --config imdb --set model.positions=none --config book-", ["book-no-positions"]),
         ("mha --version trai", ["train"]),

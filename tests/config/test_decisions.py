@@ -29,7 +29,7 @@ def decided(of_texts: Facts) -> tuple[Any, ...]:
     config = decide(TEXTS, of_texts)
     data, text, model, linear, training = config.data, config.text, config.model, config.linear, config.training
     assert linear and not config.auto
-    assert linear.subwords == (model.subword_buckets > 0) == (text.subword_characters > 0)
+    assert (model.subword_buckets > 0) == (text.subword_characters > 0)
     of_text = (data.validation_share, text.vocabulary_size, text.sequence_length, text.subword_characters)
     of_model = (model.ngram_buckets, model.subword_buckets, linear.buckets, linear.end_decay, linear.context_windows)
     return (*of_text, *of_model, training.epochs, training.batch_size)
@@ -94,8 +94,8 @@ def test_borders(section: str, setting: str, below: Facts, above: Facts, values:
 
 def test_a_pretrained_encoder_of_few_texts_learns_from_the_validation_part() -> None:
     named = config_to_dict(load_config(RECIPES / "pretrained.yaml", ["data.train=texts.csv"]))
-    for num_texts, refits in ((1_999, True), (2_000, False)):
-        assert rules(facts(num_texts, 2, 20, 50), named)["training"]["refit_encoder"] == refits
+    for num_texts, is_few in ((1_999, True), (2_000, False)):
+        assert rules(facts(num_texts, 2, 20, 50), named)["training"]["few_labels"] == is_few
 
 
 @pytest.mark.parametrize("named", [["linear=null"], ["data.unlabelled=more.txt"]])
@@ -118,9 +118,7 @@ NAMED: list[list[dict[str, Any]]] = [
     [{"linear": {"end_decay": decay}} for decay in (0, 7)] + [{"linear": {"context_windows": windows}} for windows in ([], [3])],
     [{"linear": {"max_ngram": 1}}, {"linear": {"max_ngram": 3, "buckets": 64}}],
     [{"model": {"max_ngram": 1, "ngram_buckets": 0}}, {"model": {"max_ngram": 3}}, {"model": {"max_ngram": 3, "ngram_buckets": 64}}],
-    [{"text": {"subword_characters": number}} for number in (0, 24)]
-    + [{"model": {"subword_buckets": number}} for number in (0, 64)]
-    + [{"linear": {"subwords": on}} for on in (False, True)],
+    [{"text": {"subword_characters": number}} for number in (0, 24)] + [{"model": {"subword_buckets": number}} for number in (0, 64)],
     [{"model": {"positions": kind}} for kind in ("none", "learned")],
 ]
 """Settings that a config may name: at most one of each row goes with at most one of every other row."""

@@ -14,7 +14,7 @@ from mha_cli.corpus.batches import SCORING_TOKENS, Rows, at_common_length, padde
 from mha_cli.system import working_memory
 from mha_cli.system.working_memory import MemoryEstimate
 
-SMALL = MemoryEstimate(ModelConfig(embed_dim=1, num_heads=1, feed_forward_dim=1, attention_implementation="blockwise"), 2)
+SMALL = MemoryEstimate(ModelConfig(embed_dim=1, num_heads=1, feed_forward_dim=1), 2, in_blocks=True)
 """A model whose forward pass takes next to nothing."""
 
 many_lengths = st.lists(st.integers(0, 400), max_size=300).map(lambda lengths: np.array(lengths, dtype=np.int64))

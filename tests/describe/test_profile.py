@@ -104,7 +104,7 @@ def test_any_names_are_those_that_the_config_gives_back(paths: list[str], text_c
 
 @pytest.mark.parametrize("section", ["", "data: {source: sample}\n", "data:\n  source: sample  # made up\n\n"])
 def test_all_but_the_data_is_the_recipe_to_the_letter(section: str) -> None:
-    rest = "# Of the text.\ntext:\n  lowercase: false  # twice\n"
+    rest = "# Of the text.\ntext:\n  punctuation: false  # twice\n"
     Path("r.yaml").write_text(f"# A recipe.\n{section}{rest}")
     text = new_config(profile(("a.csv",), "2", "3"), Path("r.yaml"))
     assert text.startswith("# Written by `mha init` from the recipe r: 7 texts, 2 classes.\n# A recipe.\n")

@@ -26,7 +26,7 @@ TOKENS = ["[PAD]", "[UNK]", *WORDS]
 
 NGRAMS = {"max_ngram": 3, "ngram_buckets": 32, "conv_kernel_size": 5}
 LINEAR = {**NGRAMS, "linear": {"max_ngram": 2, "buckets": 64, "end_decay": 3, "context_windows": [2, 7]}}
-SUBWORDS = {**LINEAR, "subword_buckets": 32, "linear": {**LINEAR["linear"], "subwords": True}}
+SUBWORDS = {**LINEAR, "subword_buckets": 32, "linear": LINEAR["linear"], "characters": 11}
 CASES: dict[str, dict[str, Any]] = {
     "post": {},
     "pre-three-classes": {"normalization": "pre", "class_names": ("bad", "so so", "é")},
@@ -35,22 +35,19 @@ CASES: dict[str, dict[str, Any]] = {
     "linear-with-all-positions-alike": {**NGRAMS, "linear": {"max_ngram": 2, "buckets": 64}},
     "subwords": {"subword_buckets": 32},
     "subwords-in-linear": {**SUBWORDS, "subword_buckets": 0, "class_names": tuple(map(str, range(77)))},
-    "additive-no-positions": {"attention_score": "additive", "positions": "none"},
-    "no-scale": {"use_scale": False},
-    "blockwise": {"attention_implementation": "blockwise"},
+    "no-positions": {"positions": "none"},
 }
 ALL_AT_ONCE = {
     **SUBWORDS,
     **CASES["pre-three-classes"],
-    **CASES["blockwise"],
     "num_blocks": 2,
     "positions": "sinusoidal",
     "ngram_buckets": 2**17,
 }
-ADDITIVE = {**CASES["two-blocks-gelu"], **CASES["additive-no-positions"], "task": "multi-label"}  # of two labels
+TWO_LABELS = {**CASES["two-blocks-gelu"], **CASES["no-positions"], "task": "multi-label"}
 TRACED = [
     pytest.param(format_name, model, marks=pytest.mark.exhaustive)
-    for format_name, model in (("saved-model", ALL_AT_ONCE), ("litert", ALL_AT_ONCE), ("litert", ADDITIVE))
+    for format_name, model in (("saved-model", ALL_AT_ONCE), ("litert", ALL_AT_ONCE), ("litert", TWO_LABELS))
 ]
 """Formats that are traced from the layers, which have tests of their own, in seconds each; LiteRT's file is made of a SavedModel."""
 UNREAD_BY_OPENVINO = [("litert", ALL_AT_ONCE)]
@@ -88,7 +85,7 @@ def carries_vocabulary_and_settings(exported: Path, checkpoint: Checkpoint) -> N
 @pytest.mark.parametrize(
     ("format_name", "model"),
     [*(("onnx", model) for model in CASES.values()), *TRACED],
-    ids=[*(f"onnx-{name}" for name in CASES), "saved-model", "litert", "litert-additive"],
+    ids=[*(f"onnx-{name}" for name in CASES), "saved-model", "litert", "litert-two-labels"],
 )
 def test_the_export_says_what_predict_says(format_name: str, model: dict[str, Any], mha: Mha, tmp_path: Path) -> None:
     """TensorFlow and LiteRT write in a process of their own, where native code would be heard on stderr."""
@@ -128,7 +125,7 @@ def test_the_export_says_what_predict_says(format_name: str, model: dict[str, An
 @pytest.mark.parametrize("format_name", ["onnx", "litert"])
 def test_padding_is_never_looked_at(format_name: str, mha: Mha, tmp_path: Path) -> None:
     need_packages(format_name)
-    checkpoint = small_checkpoint(use_scale=False)
+    checkpoint = small_checkpoint()
     large = {path: weight * (3e4 if "key_kernel" in path or "query_kernel" in path else 1) for path, weight in checkpoint.weights.items()}
     write_checkpoint(tmp_path / "a.keras", dataclasses.replace(checkpoint, weights=large))  # scores of some 10⁹
     result = mha("export", "a.keras", "--format", format_name, "--output", "exported", "--json").silent()

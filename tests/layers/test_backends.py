@@ -60,12 +60,19 @@ def layer_results(layer: keras.Layer, arrays: dict[str, Any], **call: Any) -> di
 
 
 def model_results(
-    num_classes: int = 2, train: bool = False, length: int = 13, characters: int = 0, linear: Any = None, **model: Any
+    num_classes: int = 2,
+    train: bool = False,
+    length: int = 13,
+    characters: int = 0,
+    linear: Any = None,
+    attention: str = "auto",
+    **model: Any,
 ) -> dict[str, np.ndarray]:
     """The output, and on request the weights after one step of plain gradient descent."""
     text = {"vocabulary_size": 29, "sequence_length": length, "subword_characters": characters}
     sizes = {"embed_dim": 14, "num_heads": 2, "feed_forward_dim": 17, "dropout": 0.0}
-    classifier = build_classifier(config_from_dict({"text": text, "model": {**sizes, **model}, "linear": linear}, "test"), 23, num_classes)
+    config = config_from_dict({"text": text, "model": {**sizes, **model}, "linear": linear}, "test")
+    classifier = build_classifier(config, 23, num_classes, attention=attention)
     randomize(classifier)
     token_ids = np.where(prefix_mask([length, 5, 2], length), np.random.default_rng(0).integers(1, 23, (BATCH, length)), 0)
     tokens = with_characters(token_ids.astype(np.int32), characters)
@@ -110,8 +117,8 @@ def results() -> dict[str, np.ndarray]:
     """Every result under the current backend, with the same random inputs and weights under all of them."""
     x, real = random(BATCH, QUERIES, 14), prefix_mask([5, 2, 0], QUERIES)
     words = {"max_ngram": 3, "ngram_buckets": 32, "subword_buckets": 32, "conv_kernel_size": 3}
-    linear = {"max_ngram": 2, "buckets": 32, "subwords": True, "end_decay": 3, "context_windows": [2]}
-    several = {"num_blocks": 2, "num_heads": [3, 1], "key_dim": 5, "attention_score": "additive", "positions": "sinusoidal"}
+    linear = {"max_ngram": 2, "buckets": 32, "end_decay": 3, "context_windows": [2]}
+    several = {"num_blocks": 2, "num_heads": [3, 1], "key_dim": 5, "positions": "sinusoidal"}
     cases = {
         **dict(attention_results()),
         **dict(gradient_results()),
@@ -119,8 +126,8 @@ def results() -> dict[str, np.ndarray]:
         "pooling": layer_results(GlobalMaxPooling1D(), {"inputs": x, "mask": real}),
         "model-words": model_results(train=True, characters=11, linear=linear, **words),
         "model-five-classes": model_results(5, normalization="pre", activation="gelu", **several),
-        "model-folded": model_results(attention_implementation="folded", key_dim=17, use_scale=False, positions="none"),
-        "model-blockwise": model_results(train=True, attention_implementation="blockwise", length=LONGER),
+        "model-folded": model_results(attention="folded", key_dim=17, positions="none"),
+        "model-blockwise": model_results(train=True, attention="blockwise", length=LONGER),
     }
     return {f"{name}/{key}": array for name, case in cases.items() for key, array in case.items()}
 

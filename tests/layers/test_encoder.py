@@ -69,10 +69,7 @@ def test_honours_the_layer_contract(normalization: str, tmp_path: Path) -> None:
         "activation": "gelu",
         "normalization": normalization,
         "use_bias": False,
-        "attention_dropout": 0.1,
         "dropout": 0.2,
-        "attention_score": "additive",
-        "use_scale": False,
         "attention_implementation": "per_head",
         "norm_epsilon": 1e-6,
     }

@@ -46,10 +46,8 @@ def layer_with(table: np.ndarray, max_ngram: int, ending: int = 0, windows: Sequ
 @pytest.mark.parametrize("characters", [0, 5])
 def test_honours_the_layer_contract(characters: int, tmp_path: Path) -> None:
     arguments = {"max_ngram": 3, "buckets": 32, "units": 2, "end_decay": 4, "context_windows": [1, 3], "context_words": 7}
-    arguments["subwords"] = characters > 0
     tokens = with_characters(np.random.default_rng(0).integers(1, 23, (3, 5)).astype(np.int32), characters)
-    at_default = [] if characters else ["subwords"]
-    check_layer(NgramLinear, arguments, [tokens], (3, 2), tmp_path, keeps_mask=False, at_default=at_default)
+    check_layer(NgramLinear, arguments, [tokens], (3, 2), tmp_path, keeps_mask=False)
 
 
 def score_by_hand(review: list[int], table: np.ndarray, max_ngram: int, ending: int, windows: Sequence[int]) -> np.ndarray:
@@ -79,7 +77,7 @@ def test_scores_are_the_weighted_sum_over_the_distinct_ngrams(
 def test_subwords_add_their_sum_over_the_root_of_their_number(characters: int, buckets: int, units: int) -> None:
     table, tokens = table_of(buckets, units), with_characters(TOKEN_IDS, characters)
     tokens[3, 0, 3:] = 0  # a review without a subword
-    layer = NgramLinear(2, buckets, units, end_decay=3, subwords=True)
+    layer = NgramLinear(2, buckets, units, end_decay=3)
     layer(tokens)
     layer.table.assign(table)
     expected = np.stack([score_by_hand(review, table, 2, 3, ()) for review in REVIEWS])
@@ -88,7 +86,7 @@ def test_subwords_add_their_sum_over_the_root_of_their_number(characters: int, b
         assert bool(numbers) == (row < 3)
         expected[row] += table[numbers].sum(axis=0) / math.sqrt(len(numbers) or 1)
     np.testing.assert_allclose(layer(tokens), expected, atol=1e-5)
-    linear = LinearConfig(max_ngram=2, buckets=buckets, end_decay=3, subwords=True)
+    linear = LinearConfig(max_ngram=2, buckets=buckets, end_decay=3)
     config = Config(text=TextConfig(subword_characters=characters), linear=linear)
     np.testing.assert_allclose(ForwardPass({"linear/table": table}, config).linear_logits(tokens), expected, atol=1e-5)
 

@@ -22,8 +22,8 @@ def test_features_times_a_table_are_what_the_layer_says(
     rng = np.random.default_rng(0)
     random_texts = [rng.integers(1, 30, rng.integers(0, 17)).tolist() for _ in range(20)]
     texts = encoded([*TEXTS, *random_texts], characters=characters)
-    linear = LinearConfig(max_ngram=max_ngram, buckets=512, end_decay=ending, subwords=characters > 0)
-    layer = NgramLinear(max_ngram, 512, 2, ending, subwords=characters > 0)
+    linear = LinearConfig(max_ngram=max_ngram, buckets=512, end_decay=ending)
+    layer = NgramLinear(max_ngram, 512, 2, ending)
     tokens = texts.padded(np.arange(len(texts)))
     layer.build(tokens.shape)
     table = rng.normal(size=(512, 2)).astype(np.float32)

@@ -175,8 +175,7 @@ def test_cross_fitted_scores_come_from_tables_that_do_not_know_the_text(
     monkeypatch.setattr(module, "cross_fitted", kept)
     texts, labels = random_texts(60, 3)
     train = encoded(texts, list(labels), characters) if characters else encoded(texts, list(labels))
-    subwords = {"subwords": True} if characters else {}
-    linear = {"max_ngram": 2, "buckets": 4096, "end_decay": 3, "context_windows": windows} | subwords
+    linear = {"max_ngram": 2, "buckets": 4096, "end_decay": 3, "context_windows": windows}
     config = config_from_dict({"text": {"subword_characters": characters}, "linear": linear}, "test")
     data = prepared(config, train, train, 3)
     fitted, found = cross_fit_linear_model(config, data)

@@ -17,7 +17,7 @@ def test_parts_rows_and_products_are_those_of_all_texts_in_memory(embedded: bool
     monkeypatch.setattr(module, "CHUNK_TEXTS", 3)
     rng = np.random.default_rng(0)
     texts = encoded([rng.integers(2, 40, length).tolist() for length in (5, 1, 0, 7, 2, 11, 3)], list(range(7)), CHARACTERS)
-    linear = LinearConfig(max_ngram=2, buckets=BUCKETS, subwords=True, end_decay=4)
+    linear = LinearConfig(max_ngram=2, buckets=BUCKETS, end_decay=4)
     embeddings = NgramEmbeddings(np.array([1, 5, 8, 30, 31]), rng.normal(size=(5, 2)).astype(np.float32)) if embedded else None
     expected = text_features(texts, ngrams_of(texts, linear), linear).toarray()
     table = rng.normal(size=(BUCKETS, 3)).astype(np.float32)

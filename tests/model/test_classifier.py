@@ -78,7 +78,7 @@ def test_only_positions_and_ngrams_let_the_model_read_order(words: dict[str, Any
         assert np.abs(probabilities[1:] - probabilities[0]).min() > 1e-4
 
 
-@pytest.mark.parametrize("which", ["embedding_dropout", "ngram_dropout", "attention_dropout", "dropout"])
+@pytest.mark.parametrize("which", ["embedding_dropout", "ngram_dropout", "dropout"])
 def test_dropout_is_active_only_in_training(which: str, make_model: Callable[..., keras.Model]) -> None:
     off = {"dropout": 0.0, "max_ngram": 2, "ngram_buckets": 32}
     plain, dropping = make_model(small_config(**off)), make_model(small_config(**{**off, which: 0.5}))

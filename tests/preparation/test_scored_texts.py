@@ -58,7 +58,7 @@ def test_a_validation_split_of_the_source_is_taken_as_it_is(monkeypatch: pytest.
         ({}, "films", []),
         ({"refit_linear": True}, "films", [LEARNT]),
         ({"refit_linear": True}, "others", [OTHER]),
-        ({"refit_encoder": True, "monitor": "last"}, "films", [LEARNT.replace("refit_linear", "refit_encoder")]),
+        ({"few_labels": True, "monitor": "last"}, "films", [LEARNT.replace("refit_linear", "few_labels")]),
     ],
 )
 def test_a_validation_part_that_the_scores_have_learnt_from_is_told(refitted: dict[str, Any], trained_on: str, told: list[str]) -> None:

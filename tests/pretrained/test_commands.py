@@ -94,7 +94,7 @@ def test_trainings_on_top(trained: Path, tmp_path: Path) -> None:
     assert model.classes == ("bad", "good", "poor")
     assert [one.label for one in model.predict(["the film 9 was superb", "the film 9 was dreadful"])] == ["good", "poor"]
     assert refusal(train_on("tuned")) == (
-        "training.base: its encoder has learnt from its held-out texts in the end (training.refit_encoder); train anew on "
+        "training.base: its encoder has learnt from its held-out texts in the end (training.few_labels); train anew on "
         "all texts: the command of the base's training with --set data.more=[FILE]"
     )
 

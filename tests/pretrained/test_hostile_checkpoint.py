@@ -61,7 +61,6 @@ HOSTILE: dict[str, tuple[str, Spoil]] = {  # tokenizers that lie are in test_hos
     "no folder": ("num_pieces=152 goes with a pretrained encoder", settings("model", pretrained=None)),
     "more positions": ("", settings("text", max_pieces=99_999)),
     "an epsilon of zero": ("norm_epsilon", settings("model", norm_epsilon=0)),
-    "no norm": ("", settings("model", embedding_norm=False)),
 }
 
 

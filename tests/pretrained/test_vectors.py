@@ -89,7 +89,7 @@ def test_every_format_gives_the_same_numbers(made: Callable[[Path], Path], tmp_p
 
 def test_words_are_looked_up_as_they_are_and_then_in_lower_case(tmp_path: Path) -> None:
     path = write(tmp_path / "v.txt", lines())
-    vectors = read(path, "The", "Film", "film", "THE", size=7, lowercase=False)  # room for one word of the file
+    vectors = read(path, "The", "Film", "film", "THE", size=7)  # room for one word of the file
     assert vectors.vocabulary.tokens[2:] == ("The", "Film", "film", "THE", "café")
     assert {word: WORDS[int((row == TABLE).all(axis=1).argmax())] for word, row in rows(vectors).items()} == {
         "The": "The", "Film": "film", "film": "film", "café": "café",

@@ -114,9 +114,8 @@ def test_auto_starts_after_much_work_where_many_texts_come_at_once(monkeypatch: 
     checkpoint = small_checkpoint()
     few, many = np.full(MANY_TEXTS - 1, 13), np.full(MANY_TEXTS, 13)
     monkeypatch.setattr("mha_cli.runtime.engine.WORTH_STARTING", 3 * multiplications(checkpoint.config.model, many).sum())
-    engine, additive = Engine(checkpoint, "auto"), Engine(small_checkpoint(attention_score="additive"), "auto")
+    engine = Engine(checkpoint, "auto")
     assert [engine.choose_encoder(lengths) is None for lengths in (many, few, few, few, many, few, many, few)] == [True] * 6 + [False] * 2
-    assert all(additive.choose_encoder(many) is None for _ in range(9))
     assert all(Engine(checkpoint).choose_encoder(many) is None for _ in range(9))
 
 
@@ -130,7 +129,6 @@ def test_auto_is_numpy_where_openvino_is_not_installed_or_cannot_start(monkeypat
     monkeypatch.setattr("mha_cli.errors.find_spec", lambda name: name)
     monkeypatch.setitem(sys.modules, "mha_cli.runtime.openvino_encoder", None)
     assert usual_engine() == "openvino"
-    assert usual_engine(small_checkpoint(attention_score="additive").config.model) == "numpy"
     engine = Engine(checkpoint, "auto")
     assert [engine.choose_encoder(many) for _ in range(2)] == [None, None]
     with pytest.raises(MhaError, match=r"^--engine openvino cannot be started: .*; take --engine numpy$") as raised:

@@ -43,11 +43,10 @@ def test_equals_the_keras_model(model_case: ModelCase, random_weights: Callable[
     "model",
     [
         {"max_ngram": 2, "ngram_buckets": 32},
-        {"attention_score": "additive"},
-        {"use_scale": False, "positions": "sinusoidal"},
+        {"positions": "sinusoidal"},
         {"num_blocks": 2, "num_heads": [3, 1], "key_dim": 3},
     ],
-    ids=["dot-product", "additive", "no-scale", "heads-by-block"],
+    ids=["bigrams", "sinusoidal", "heads-by-block"],
 )
 def test_reviews_longer_than_a_block_of_queries_equal_the_keras_model(
     model: dict[str, Any], random_weights: Callable[..., dict[str, np.ndarray]]

@@ -17,8 +17,6 @@ MODELS: dict[str, dict[str, Any]] = {
     "one-block": {},
     "three-blocks-pre": {"num_blocks": 3, "normalization": "pre"},
     "other-heads-in-each-block": {"num_blocks": 2, "num_heads": [3, 1], "key_dim": 5},
-    "additive": {"num_blocks": 2, "attention_score": "additive"},
-    "not-scaled": {"use_scale": False},
     "bigrams-and-subwords": {"max_ngram": 2, "ngram_buckets": 32, "subword_buckets": 32},
 }
 
@@ -75,7 +73,7 @@ def test_entropy_of_weights_of_which_some_are_zero() -> None:
 def test_words_are_the_writers_own_and_unknown_ones_are_marked(look: Callable[[Checkpoint, str], ReadWords]) -> None:
     assert look(small_checkpoint(), TEXT).words == WORDS
     assert look(small_checkpoint(), "The Zyzzyva was * superb").unknown == [False, True, False, True, False]
-    without_marks = with_text(small_checkpoint(), punctuation=False, lowercase=False)
+    without_marks = with_text(small_checkpoint(), punctuation=False)
     assert look(without_marks, "The film,<br />IT’S_superb.").words == ["The", "film", "IT’S", "superb"]
 
 

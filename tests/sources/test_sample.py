@@ -12,8 +12,8 @@ from mha_cli.sources.labelled_text import LabelledText
 from mha_cli.sources.sample import SampleTexts
 
 
-def source(num_texts: int = 6000, seed: int = 0) -> SampleTexts:
-    return SampleTexts(SampleData(num_texts=num_texts, seed=seed))
+def source(num_texts: int = 6000) -> SampleTexts:
+    return SampleTexts(SampleData(num_texts=num_texts))
 
 
 def tokens(text: str) -> list[str]:
@@ -25,7 +25,7 @@ def plan_of(review: LabelledText) -> sample.Plan:
     return review.group
 
 
-def test_seed_0_is_what_it_was() -> None:
+def test_the_reviews_are_what_they_were() -> None:
     assert next(source().read("train"))[:2] == ("My honest opinion: the film was awkward, not exceptional!", "neg")
     first = "To sum up, the score was dull rather than magnificent. We took the last bus home afterwards."
     assert next(source().read("twins"))[:2] == (first, "neg")

@@ -1,6 +1,7 @@
 import os
 import shutil
 import socket
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -78,8 +79,13 @@ def tiny_dir(made_builder: Any, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return folder
 
 
-def source(name: str = "tiny_reviews", **values: object) -> TfdsTexts:
-    return TfdsTexts(TfdsData.model_validate({"source": "tfds", "name": name, **values}))
+def source(
+    name: str = "tiny_reviews", data_dir: Path | str = "", told: Callable[[str], None] = lambda _: None, **values: object
+) -> TfdsTexts:
+    with pytest.MonkeyPatch.context() as patch:
+        if data_dir:
+            patch.setenv("TFDS_DATA_DIR", str(data_dir))
+        return TfdsTexts(TfdsData.model_validate({"source": "tfds", "name": name, **values}), told)
 
 
 def pairs(texts: Any) -> list[tuple[str, str]]:
@@ -95,7 +101,7 @@ def error_of(name: str = "tiny_reviews", exit_code: int = EXIT_USAGE, **values: 
 
 def test_reviews_of_a_prepared_set(tiny_dir: Path) -> None:
     told: list[str] = []
-    texts = TfdsTexts(TfdsData(source="tfds", name="tiny_reviews", data_dir=str(tiny_dir)), told.append)
+    texts = source(data_dir=tiny_dir, told=told.append)
     assert (texts.name, texts.splits, texts.class_names) == ("tiny_reviews", ("train", "test", "extra"), tuple(CLASSES))
     expected = [(f"train {number}", CLASSES[number % 3]) for number in range(SIZES["train"])]
     expected[2] = ("caf\ufffd \0 ☃", "mixed")
@@ -105,28 +111,28 @@ def test_reviews_of_a_prepared_set(tiny_dir: Path) -> None:
         ("pos", "tiny_reviews, split test", 2),
     ]
     assert told == []
-    merged = TfdsTexts(TfdsData(source="tfds", name="tiny_reviews", data_dir=str(tiny_dir), merge_labels={"mixed": "neg"}))
+    merged = source(data_dir=tiny_dir, merge_labels={"mixed": "neg"})
     assert merged.class_names == tuple(name for name in CLASSES if name != "mixed")
     assert pairs(merged.read("train")) == [(text, label.replace("mixed", "neg")) for text, label in expected]
 
 
 def test_splits_are_those_of_the_config_first(tiny_dir: Path) -> None:
-    texts = source(data_dir=str(tiny_dir), train_split="test", test_split="train[90%:]")
+    texts = source(data_dir=tiny_dir, train_split="test", test_split="train[90%:]")
     assert texts.splits == ("test", "train[90%:]", "extra", "train")
     assert [one.text for one in texts.read("train[90%:]")] == [f"train {number}" for number in range(471, SIZES["train"])]
     assert len(list(texts.read("train+test"))) == SIZES["train"] + SIZES["test"]
 
 
 def test_unlabelled_texts_are_those_of_the_named_split(tiny_dir: Path) -> None:
-    texts = source(data_dir=str(tiny_dir), unlabelled_split="extra").unlabelled()
+    texts = source(data_dir=tiny_dir, unlabelled_split="extra").unlabelled()
     assert list(texts or ()) == ["extra 0", "extra 1", "caf\ufffd \0 ☃", "extra 3", "extra 4"]
-    assert source(data_dir=str(tiny_dir)).unlabelled() is None
+    assert source(data_dir=tiny_dir).unlabelled() is None
 
 
 @pytest.mark.parametrize(("split", "label_key", "number"), [("extra", "label", 1), ("test", "partly", 5)])
 def test_a_text_without_a_label(split: str, label_key: str, number: int, tiny_dir: Path) -> None:
     found: list[LabelledText] = []
-    error = one_error(found.extend, source(data_dir=str(tiny_dir), label_key=label_key).read(split))
+    error = one_error(found.extend, source(data_dir=tiny_dir, label_key=label_key).read(split))
     assert error == f"tiny_reviews: text {number} of the split {split} has no label; choose a split with labels"
     assert len(found) == number - 1
 
@@ -175,17 +181,14 @@ NOT_IN = "neither in the TFDS catalogue nor in {folder}"
     ],
 )
 def test_names_splits_and_features_that_are_not_there(tiny_dir: Path, values: dict[str, Any], expected: str) -> None:
-    assert error_of(data_dir=str(tiny_dir), **values) == expected.format(folder=tiny_dir)
+    assert error_of(data_dir=tiny_dir, **values) == expected.format(folder=tiny_dir)
 
 
-def test_data_folder_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_folder_that_is_not_there(tmp_path: Path) -> None:
     hint = "create it, or name the one that holds your TFDS sets"
     (tmp_path / "file").touch()
     for folder in ("none", "file"):
-        assert error_of(data_dir=f"{tmp_path}/{folder}") == f"data.data_dir: {tmp_path}/{folder}: no such folder; {hint}"
-    assert error_of(data_dir="a\0b") == f"data.data_dir: a\\x00b: no such folder; {hint}"
-    monkeypatch.setenv("TFDS_DATA_DIR", f"{tmp_path}/none")
-    assert error_of() == f"TFDS_DATA_DIR: {tmp_path}/none: no such folder; {hint}"
+        assert error_of(data_dir=f"{tmp_path}/{folder}") == f"TFDS_DATA_DIR: {tmp_path}/{folder}: no such folder; {hint}"
 
 
 # Damage
@@ -200,7 +203,7 @@ def copied(tiny_dir: Path, tmp_path: Path) -> Path:
 
 def test_files_that_cannot_be_read(copied: Path) -> None:
     (records,) = copied.glob("*-test.tfrecord*")
-    texts = source(data_dir=str(copied.parents[1]))
+    texts = source(data_dir=copied.parents[1])
     records.write_bytes(b"")
     for expected in ("Input dataset was expected to contain 7 elements but contained only 0 elements.", "No such file or directory"):
         message = one_error(list, texts.read("test"), exit_code=EXIT_FAILURE)
@@ -217,16 +220,16 @@ def test_a_folder_that_names_a_module_imports_nothing(copied: Path, tmp_path: Pa
     path = copied / "features.json"
     path.write_text(path.read_text().replace("tensorflow_datasets.core.features.text_feature.Text", "somebodys_module.Text"))
     found = "its features.json names somebodys_module.Text, which is none of TFDS's features"
-    assert error_of(data_dir=str(copied.parents[1])) == f'data.name is "tiny_reviews": {found}; {OR_DAMAGED}'
+    assert error_of(data_dir=copied.parents[1]) == f'data.name is "tiny_reviews": {found}; {OR_DAMAGED}'
 
 
 def test_a_set_that_is_not_whole(copied: Path, tmp_path: Path) -> None:
     (copied / "dataset_info.json").write_text("{")
-    assert error_of(data_dir=str(copied.parents[1])).startswith('data.name is "tiny_reviews": Failed to load JSON: ')
+    assert error_of(data_dir=copied.parents[1]).startswith('data.name is "tiny_reviews": Failed to load JSON: ')
     half = tmp_path / "imdb_reviews" / "plain_text" / "1.0.0"
     half.mkdir(parents=True)
     expected = f'imdb_reviews has no split "train" (data.train_split); remove {half}, and fetch or copy the set again'
-    assert error_of("imdb_reviews", data_dir=str(tmp_path)) == expected
+    assert error_of("imdb_reviews", data_dir=tmp_path) == expected
 
 
 # Preparing
@@ -234,10 +237,10 @@ def test_a_set_that_is_not_whole(copied: Path, tmp_path: Path) -> None:
 
 def test_no_network_fails_at_once_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
-    assert error_of("imdb_reviews", EXIT_FAILURE, data_dir=str(tmp_path / "data")) == (
+    assert error_of("imdb_reviews", EXIT_FAILURE, data_dir=tmp_path / "data") == (
         f"imdb_reviews cannot be downloaded to {tmp_path}/data: <urlopen error [Errno -2] Name or service not known>; "
         "on a machine with network run `python -c \"import tensorflow_datasets as tfds; tfds.load('imdb_reviews')\"`, "
-        "copy its folder ~/tensorflow_datasets here, and set TFDS_DATA_DIR or data.data_dir to the copy"
+        "copy its folder ~/tensorflow_datasets here, and set TFDS_DATA_DIR to the copy"
     )
     assert list((tmp_path / "data").iterdir()) == []
 
@@ -245,8 +248,7 @@ def test_no_network_fails_at_once_and_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("made_builder")
 def test_a_set_is_prepared_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     told: list[str] = []
-    settings = TfdsData(source="tfds", name="made_reviews", data_dir=str(tmp_path))
-    first, second = (pairs(TfdsTexts(settings, told.append).read("test")) for _ in range(2))
+    first, second = (pairs(source("made_reviews", tmp_path, told.append).read("test")) for _ in range(2))
     assert first == second
     assert told == [f"downloading made_reviews to {tmp_path}"]
     captured = capfd.readouterr()
@@ -256,7 +258,7 @@ def test_a_set_is_prepared_once(tmp_path: Path, capfd: pytest.CaptureFixture[str
 
 def test_a_failure_halfway_can_be_tried_again(made_builder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(made_builder, "fails", "the line\nbroke\x1b")
-    message = error_of("made_reviews", EXIT_FAILURE, data_dir=str(tmp_path))
+    message = error_of("made_reviews", EXIT_FAILURE, data_dir=tmp_path)
     assert message.startswith(f"made_reviews cannot be downloaded to {tmp_path}: the line; on a machine with network run ")
     monkeypatch.setattr(made_builder, "fails", "")
-    assert source("made_reviews", data_dir=str(tmp_path)).splits
+    assert source("made_reviews", data_dir=tmp_path).splits

@@ -22,7 +22,6 @@ from tests.reviews import with_characters
 SPARE = 100_000  # bytes of what is no array of the sizes that count
 
 WIDE: dict[str, dict[str, Any]] = {
-    "additive scores": {"attention_score": "additive", "key_dim": 503},
     "feed-forward": {"feed_forward_dim": 4_093, "activation": "gelu"},
     "embedding": {"embed_dim": 4_001, "key_dim": 3},
     "heads": {"num_heads": 31, "key_dim": 101},
@@ -93,10 +92,9 @@ def test_the_refusal_that_the_page_shows() -> None:
     assert estimate.num_bytes(1, 600) < 500_000_000
 
 
-@pytest.mark.parametrize(("implementation", "grows"), [("fused", 4), ("per_head", 2), ("auto", 2), ("blockwise", 2)])
-def test_tensorflow_computes_attention_as_its_form_says(implementation: str, grows: int) -> None:
-    model = small_checkpoint(attention_implementation=implementation).config.model
-    memory_estimate = MemoryEstimate(model, 2)
+@pytest.mark.parametrize(("whole_scores", "grows"), [(True, 4), (False, 2)])
+def test_attention_of_a_long_text_is_computed_in_blocks_unless_all_scores_are_wanted(whole_scores: bool, grows: int) -> None:
+    memory_estimate = MemoryEstimate(small_checkpoint().config.model, 2, whole_scores=whole_scores)
     assert memory_estimate.num_bytes(1, 800_000) == pytest.approx(grows * memory_estimate.num_bytes(1, 400_000), rel=0.1)
     sizes = [memory_estimate.num_bytes(texts, length) for texts in (1, 7) for length in range(500, 20_000, 500)]
     assert sizes == sorted(sizes[:39]) + sorted(sizes[39:])

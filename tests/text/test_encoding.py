@@ -41,7 +41,7 @@ def test_a_long_text_is_cut_and_only_what_is_left_counts_as_unknown(truncation: 
 
 
 def test_the_settings_of_the_tokenizer_count() -> None:
-    assert encode("The film.", lowercase=False, punctuation=False) == ([1, 3], 2, 1, 0)
+    assert encode("The film.", punctuation=False) == ([2, 3], 2, 0, 0)
 
 
 @given(st.text(st.characters(), max_size=40), st.integers(1, 10))
@@ -59,11 +59,9 @@ RARE = ["\0", "’", "Ω", "<", "<br />", "br", "/", "#", "@", "www.", "://", "x
 
 
 @pytest.mark.parametrize("most_characters", [10, latin_texts.MOST_CHARACTERS])
-@given(st.lists(st.lists(st.sampled_from(PARTS * 3 + RARE)).map("".join), max_size=9), st.booleans(), st.booleans(), st.integers(1, 9))
-def test_many_texts_are_read_as_each_alone(
-    most_characters: int, texts: list[str], lowercase: bool, punctuation: bool, sequence_length: int
-) -> None:
-    settings = TextConfig(lowercase=lowercase, punctuation=punctuation, sequence_length=sequence_length, truncation="head_and_tail")
+@given(st.lists(st.lists(st.sampled_from(PARTS * 3 + RARE)).map("".join), max_size=9), st.booleans(), st.integers(1, 9))
+def test_many_texts_are_read_as_each_alone(most_characters: int, texts: list[str], punctuation: bool, sequence_length: int) -> None:
+    settings = TextConfig(punctuation=punctuation, sequence_length=sequence_length, truncation="head_and_tail")
     pipeline, texts = TextPipeline(settings, PAIRS), [*texts, *["ab, é"] * MANY_TEXTS]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(latin_texts, "MOST_CHARACTERS", most_characters)

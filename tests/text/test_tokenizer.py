@@ -13,7 +13,7 @@ from mha_cli.text import patterns
 from mha_cli.text.patterns import all_latin, unformatted
 from mha_cli.text.tokenizer import make_splitter, make_tokenizer
 
-SETTINGS = [TextConfig(lowercase=lowercase, punctuation=punctuation) for lowercase in (True, False) for punctuation in (True, False)]
+SETTINGS = [TextConfig(punctuation=punctuation) for punctuation in (True, False)]
 
 any_settings = st.sampled_from(SETTINGS)
 
@@ -30,9 +30,8 @@ def tokens(text: str, **settings: object) -> list[str]:
 # What a token is
 
 
-def test_punctuation_and_case_are_settings() -> None:
+def test_punctuation_is_a_setting() -> None:
     assert tokens("Good?! Don't -- see 'it'...", punctuation=False) == ["good", "don't", "see", "it"]
-    assert tokens("A GREAT Film", lowercase=False) == ["A", "GREAT", "Film"]
 
 
 @pytest.mark.parametrize("text", ["", " \t\r\n\u00a0\u2028\u3000", "<br>"])
@@ -50,14 +49,15 @@ def test_no_token_is_empty_or_has_white_space(text: str, settings: TextConfig) -
 @given(any_text)
 @example("A\u200f\u0301")  # the accent joins its letter when the mark between them goes
 def test_no_letter_or_digit_is_lost(text: str) -> None:
-    kept = unicodedata.normalize("NFD", "".join(tokens(text.replace("<", " "), lowercase=False, punctuation=False)))
+    kept = unicodedata.normalize("NFD", "".join(make_splitter(TextConfig(punctuation=False))(text.replace("<", " "))))
     text = unicodedata.normalize("NFD", text)  # in which an accent is no part of its letter
     assert [char for char in kept if char.isalnum()] == [char for char in text if char.isalnum()]
 
 
 @given(any_text, any_text)
 def test_what_stands_on_one_line_does_not_touch_the_next(left: str, right: str) -> None:
-    assert tokens(f"{left}\n.\n{right}", lowercase=False) == [*tokens(left, lowercase=False), ".", *tokens(right, lowercase=False)]
+    split = make_splitter(TextConfig())
+    assert split(f"{left}\n.\n{right}") == [*split(left), ".", *split(right)]
 
 
 # Words in every script, emoji and addresses
@@ -151,9 +151,9 @@ def test_words_are_the_text_as_it_is_written(text: str, settings: TextConfig) ->
 
 
 @given(any_text, any_settings)
-def test_tokens_split_again_into_themselves(text: str, settings: TextConfig) -> None:
-    tokenize = make_tokenizer(settings.model_copy(update={"lowercase": False}))
-    assert [again for token in tokenize(text) for again in tokenize(token)] == tokenize(text)
+def test_words_split_again_into_themselves(text: str, settings: TextConfig) -> None:
+    split = make_splitter(settings)
+    assert [again for word in split(text) for again in split(word)] == split(text)
 
 
 @given(any_text)

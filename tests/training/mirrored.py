@@ -4,6 +4,7 @@
 """
 
 import sys
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,17 @@ import tensorflow as tf
 
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config
+from mha_cli.model.classifier import build_classifier
 from mha_cli.preparation.prepare import prepare
+from mha_cli.training import optimizers, trainer
 from mha_cli.training.distribution import Distribution, distributed
+from mha_cli.training.optimizers import build_optimizer
 from mha_cli.training.trainer import Trainer
 
 KNOWN = np.arange(1.0, 8.0, dtype=np.float32)  # seven numbers, of which one device has four and the other three
 
 
-def config(implementation: str) -> Config:
+def config() -> Config:
     """Everything in which a sum over devices could go wrong: a limit of the norm, tables, a batch size that is odd."""
     settings: dict[str, dict[str, Any]] = {
         "data": {"source": "sample", "num_texts": 200},
@@ -29,9 +33,8 @@ def config(implementation: str) -> Config:
             "key_dim": 6,
             "feed_forward_dim": 5,
             "dropout": 0.0,
-            "attention_implementation": implementation,
         },
-        "training": {"batch_size": 7, "clip_norm": 0.05, "weight_decay": 0.01, "learning_rate": 0.01},
+        "training": {"batch_size": 7, "learning_rate": 0.01},
     }
     settings["model"] |= {"max_ngram": 2, "ngram_buckets": 32, "subword_buckets": 32}
     return config_from_dict(settings, "test")
@@ -53,7 +56,10 @@ def sums_known(distribution: Distribution) -> list[Any]:
 
 
 def compare(implementation: str) -> None:
-    settings = config(implementation)
+    settings = config()
+    trainer.build_classifier = partial(build_classifier, attention=implementation)
+    trainer.build_optimizer = lambda settings, rate, is_pretrained: build_optimizer(settings, rate, is_pretrained=True)
+    optimizers.MOST_NORM = 0.05
     data = prepare(settings)
     with distributed("mirrored") as mirrored:
         assert mirrored.num_replicas == 2

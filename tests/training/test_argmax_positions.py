@@ -18,10 +18,10 @@ from tests.training.epochs import run_epoch
 TOKEN_IDS = np.array([[7, 2, 1, 22, 5, 5, 3, 9, 12, 4], [11, 3, 0, 0, 0, 0, 0, 0, 0, 0], [0] * 10, [4, 9, 13, 2, 6, 8, 0, 0, 0, 0]])
 
 
-def output_and_gradients(config: Config, argmax_only: bool) -> list[np.ndarray]:
+def output_and_gradients(config: Config, attention: str, argmax_only: bool) -> list[np.ndarray]:
     """Of a step without its update, the same chance in both."""
     keras.utils.set_random_seed(5)
-    model = build_classifier(config, 23, 2)
+    model = build_classifier(config, 23, 2, attention=attention)
     with tf.GradientTape() as tape:
         output = output_at_argmax(model, tf.constant(TOKEN_IDS))[0] if argmax_only else model(TOKEN_IDS, training=True)
         loss = tf.reduce_sum(tf.math.log(output) * [[1.0], [-0.5], [2.0], [-1.0]])
@@ -30,16 +30,14 @@ def output_and_gradients(config: Config, argmax_only: bool) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize(
-    ("attention_implementation", "normalization", "num_blocks", "dropout"),
+    ("attention", "normalization", "num_blocks", "dropout"),
     pairwise(["fused", "folded", "blockwise"], ["post", "pre"], [1, 2], [0.0, 0.5]),
 )
-def test_output_and_gradients_are_those_of_all_positions(
-    attention_implementation: str, normalization: str, num_blocks: int, dropout: float
-) -> None:
+def test_output_and_gradients_are_those_of_all_positions(attention: str, normalization: str, num_blocks: int, dropout: float) -> None:
     sizes: dict[str, Any] = {"embed_dim": 6, "num_heads": 2, "key_dim": 6, "feed_forward_dim": 5}
-    kind = {"attention_implementation": attention_implementation, "normalization": normalization, "num_blocks": num_blocks}
+    kind = {"normalization": normalization, "num_blocks": num_blocks}
     config = Config(model=ModelConfig(**sizes, **kind, dropout=dropout, embedding_dropout=0.2))
-    results = [output_and_gradients(config, argmax_only) for argmax_only in (False, True)]
+    results = [output_and_gradients(config, attention, argmax_only) for argmax_only in (False, True)]
     for ours, expected in zip(results[1], results[0], strict=True):
         np.testing.assert_allclose(ours, expected, atol=1e-5, rtol=1e-4)
 
@@ -49,8 +47,8 @@ def test_output_and_gradients_are_those_of_all_positions(
     [
         ({}, 193, True),
         ({}, 192, False),  # one and a half times as many positions as dropout leaves features
-        ({"model": {"attention_dropout": 0.1}}, 193, False),
-        ({"training": {"contrastive_weight": 1.0}}, 193, False),  # which compares dropped features as well
+        ({"model": {"pretrained": "encoder", "num_pieces": 9}}, 193, False),  # which has dropout in its blocks
+        ({"training": {"few_labels": True}}, 193, False),  # which compares dropped features as well
     ],
 )
 def test_where_argmax_suffices(settings: dict[str, Any], mean_length: float, suffice: bool) -> None:

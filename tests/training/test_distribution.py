@@ -29,7 +29,7 @@ from tests.training.workers import environments
 LOST = "ended, or does not answer; see its own message, and start all again, with --resume where the run directory has a state"
 
 
-SIZES = {"embed_dim": 8, "num_heads": 2, "feed_forward_dim": 8, "attention_implementation": "fused"}
+SIZES = {"embed_dim": 8, "num_heads": 2, "feed_forward_dim": 8}
 
 
 def config(epochs: int, model: Mapping[str, Any] = {}, linear: Any = None, **training: Any) -> Config:
@@ -47,7 +47,7 @@ def config(epochs: int, model: Mapping[str, Any] = {}, linear: Any = None, **tra
 def everything(epochs: int) -> Config:
     """All that workers have to agree on."""
     model, linear = {"max_ngram": 2, "ngram_buckets": 64}, {"max_ngram": 2, "buckets": 256, "context_windows": [3]}
-    learning = {"schedule": "cosine", "clip_norm": 0.1, "word_dropout": 0.2, "class_weights": "balanced", "teacher": "linear"}
+    learning = {"schedule": "cosine", "word_dropout": 0.2, "class_weights": "balanced", "teacher": "linear"}
     return config(epochs, model, linear, **learning)
 
 

@@ -129,7 +129,7 @@ def undecided(tmp_path_factory: pytest.TempPathFactory) -> Config:
         "data": {"source": "files", "train": str(path)},
         "model": {"embed_dim": 12, "num_heads": 2, "feed_forward_dim": 7, "max_ngram": 2},
         "linear": {"max_ngram": 2},
-        "training": {"epochs": 2, "monitor": "last", "refit_linear": True, "refit_encoder": True},
+        "training": {"epochs": 2, "monitor": "last", "refit_linear": True, "few_labels": True},
     }
     return config_from_dict({"auto": True, **named}, "test")
 
@@ -140,8 +140,7 @@ def test_a_run_goes_on_with_what_was_decided(undecided: Config, tmp_path: Path) 
     train(undecided, tmp_path / "whole")
     decided = load_config(tmp_path / "whole" / CONFIG)
     assert not decided.auto
-    assert decided.linear
-    assert (decided.text.subword_characters, decided.linear.subwords, decided.training.batch_size) == (16, True, 8)
+    assert (decided.text.subword_characters, decided.training.batch_size) == (16, 8)
     for name, steps in (("given", 6), ("kept", 12)):
         interrupt(undecided, tmp_path / name, steps)
         assert (tmp_path / name / CHECKPOINT).exists()  # of the first epoch, although the last one counts

@@ -38,7 +38,6 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
         "data.validation_share": 0.1,
         "model.embed_dim": 8,
         "model.num_heads": 2,
-        "model.attention_implementation": "fused",  # what auto takes, traced sooner
         "model.feed_forward_dim": 8,
         "model.dropout": 0.2,
         "model.max_ngram": 2,
@@ -52,7 +51,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
         "training.epochs": 2,
         "training.learning_rate": 0.01,
         "training.word_dropout": 0.2,
-        "training.schedule": "cosine",
+        "training.schedule": "warmup-cosine",
     }
     return load_config(TINY, [f"{key}={value}" for key, value in settings.items()])
 

@@ -19,7 +19,7 @@ from mha_cli.runtime import forward
 from mha_cli.runtime.metrics import calibration_error, mean_loss_and_accuracy
 from mha_cli.system.callbacks import EpochRecord
 from mha_cli.text.vocabulary import Vocabulary
-from mha_cli.training.f1_thresholds import COMMON_TEXTS, f1_thresholds
+from mha_cli.training.f1_thresholds import f1_thresholds
 from mha_cli.training.validation import Validation
 from tests.reviews import encoded
 from tests.training.numpy_trainer import NumpyTrainer
@@ -182,17 +182,15 @@ def test_scores_that_do_not_count_leave_the_encoder_as_it_is(random_weights: Cal
     assert (found.table is fitted.table, found.context_weights is fitted.context_weights) == (True, True)
 
 
-def test_the_thresholds_of_several_labels_are_for_the_f1_that_the_config_names() -> None:
+def test_the_thresholds_of_several_labels_are_for_macro_f1() -> None:
     data = some_data(3)
     labels = data.validation.labels[:, None] == np.arange(3)
     data = dataclasses.replace(data, validation=dataclasses.replace(data.validation, labels=labels))
     config = a_config(None).model_copy(update={"task": "multi-label"})
-    for average in COMMON_TEXTS:
-        config = config.model_copy(update={"training": config.training.model_copy(update={"threshold_average": average})})
-        trainer = a_trainer(config, data)
-        encoder = trainer.logits(data.validation)
-        probabilities = probabilities_of(fit_stack(encoder, None, labels).logits(encoder), several=True)
-        (_, accuracy), checkpoint = kept(Validation(config, data, None), trainer)
-        expected = f1_thresholds(probabilities, labels, average=average)
-        assert list(checkpoint.thresholds.values()) == pytest.approx(expected.tolist(), rel=1e-5)
-        assert accuracy == mean_loss_and_accuracy(probabilities, labels, expected)[1]
+    trainer = a_trainer(config, data)
+    encoder = trainer.logits(data.validation)
+    probabilities = probabilities_of(fit_stack(encoder, None, labels).logits(encoder), several=True)
+    (_, accuracy), checkpoint = kept(Validation(config, data, None), trainer)
+    expected = f1_thresholds(probabilities, labels)
+    assert list(checkpoint.thresholds.values()) == pytest.approx(expected.tolist(), rel=1e-5)
+    assert accuracy == mean_loss_and_accuracy(probabilities, labels, expected)[1]
