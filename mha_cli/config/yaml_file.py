@@ -1,13 +1,14 @@
 """Plain YAML 1.2 with the line of every key; no tags, no aliases, no duplicate keys."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
-from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent, NodeEvent, ScalarEvent
-from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent, Event, NodeEvent, ScalarEvent, SequenceStartEvent
+from ruamel.yaml.nodes import ScalarNode
 
 from mha_cli.errors import MhaError, printable, shown_path
 
@@ -58,51 +59,56 @@ def parse_yaml(text: str, name: str) -> YamlDocument:
     yaml = YAML(typ="safe", pure=True)
     document = YamlDocument(None, name)
     try:
-        _refuse_early(text, name)
-        node = yaml.compose(text)
-        document.value = None if node is None else _plain(node, yaml, document, ())
+        events = _plain_events(yaml, text, name)
+        if first := next(events, None):
+            document.value = _value(first, events, yaml, document, ())
+        if another := next(events, None):
+            raise MhaError(f"{name}:{another.start_mark.line + 1}: not valid YAML: a second document", "keep one of them")
     except (YAMLError, OverflowError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
-        where = f"{name}:{mark.line + 1}" if mark else name
+        location = f"{name}:{mark.line + 1}" if mark else name
         problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
         problem = "text after the end of a value" if "<document start>" in problem else problem
-        raise MhaError(f"{where}: not valid YAML: {printable(problem)}", "mind indentation, quotes and colons") from None
+        raise MhaError(f"{location}: not valid YAML: {printable(problem)}", "mind indentation, quotes and colons") from None
     return document
 
 
-def _refuse_early(text: str, name: str) -> None:
-    """Refuse aliases, tags and deep nesting by the event stream, before any tree is built."""
+def _plain_events(yaml: YAML, text: str, name: str) -> Iterator[Event | None]:
+    """The events at which values begin, and None at the end of a collection; aliases, tags and deep nesting are refused."""
     depth = 0
-    for event in YAML(typ="safe", pure=True).parse(text):
-        where = f"{name}:{event.start_mark.line + 1}"
+    for event in yaml.parse(text):
+        location = f"{name}:{event.start_mark.line + 1}"
         if isinstance(event, NodeEvent) and event.anchor:
-            raise MhaError(f"{where}: anchors and aliases (& and *) are not allowed", "write the value out")
+            raise MhaError(f"{location}: anchors and aliases (& and *) are not allowed", "write the value out")
         if isinstance(event, CollectionStartEvent | ScalarEvent) and event.tag:
-            raise MhaError(f"{where}: the tag {printable(str(event.tag))} is not allowed", "write a plain value")
+            raise MhaError(f"{location}: the tag {printable(str(event.tag))} is not allowed", "write a plain value")
         depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
         if depth > MAX_DEPTH:
-            raise MhaError(f"{where}: nested more than {MAX_DEPTH} deep", "a config has two levels")
+            raise MhaError(f"{location}: nested more than {MAX_DEPTH} deep", "a config has two levels")
+        if isinstance(event, NodeEvent | CollectionEndEvent):
+            yield None if isinstance(event, CollectionEndEvent) else event
 
 
-def _plain(node: Node, yaml: YAML, document: YamlDocument, keys: tuple[str, ...]) -> Any:
-    if isinstance(node, ScalarNode):
-        value = yaml.constructor.construct_object(node)
+def _value(event: Any, events: Iterator[Event | None], yaml: YAML, document: YamlDocument, keys: tuple[str, ...]) -> Any:
+    """The value that begins with an event; the events up to its end are taken."""
+    if isinstance(event, ScalarEvent):
+        tag = yaml.resolver.resolve(ScalarNode, event.value, event.implicit)
+        value = yaml.constructor.construct_object(ScalarNode(tag, event.value, event.start_mark, event.end_mark))
         return _whole(value) if isinstance(value, str) else value
-    if isinstance(node, SequenceNode):
-        return [_plain(item, yaml, document, keys) for item in node.value]
-    assert isinstance(node, MappingNode)
+    if isinstance(event, SequenceStartEvent):
+        return [_value(item, events, yaml, document, keys) for item in iter(events.__next__, None)]
     mapping: dict[str, Any] = {}
-    for key_node, value_node in node.value:
-        line = key_node.start_mark.line + 1
-        if not isinstance(key_node, ScalarNode):
+    for key_event in iter(events.__next__, None):
+        line = key_event.start_mark.line + 1
+        if not isinstance(key_event, ScalarEvent):
             raise MhaError(f"{document.name}:{line}: a key is not a word", "write `key: value`")
-        key = _whole(str(key_node.value))
+        key = _whole(str(key_event.value))
         path = (*keys, key)
         if key in mapping:
             twice = f"{printable('.'.join(path))} is set twice (first on line {document.lines[path]})"
             raise MhaError(f"{document.name}:{line}: {twice}", "keep one of them")
         document.lines[path] = line
-        mapping[key] = _plain(value_node, yaml, document, path)
+        mapping[key] = _value(next(events), events, yaml, document, path)
     return mapping
 
 
