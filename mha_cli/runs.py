@@ -33,7 +33,7 @@ RunDirectory = NewType("RunDirectory", Path)  # a folder that this process holds
 
 
 def new_run_directory(name: str) -> Path:
-    """``runs/NAME``, or the first of ``runs/NAME-2``, ``runs/NAME-3`` … that is not there yet."""
+    """The first of ``runs/NAME``, ``runs/NAME-2``, ``runs/NAME-3`` … that does not exist."""
     return next(path for number in count(1) if not (path := RUNS / (name if number == 1 else f"{name}-{number}")).exists())
 
 
@@ -44,7 +44,7 @@ def checkpoint_in(path: Path) -> Path:
 
 
 def is_own(checkpoint: Path, config: Config) -> bool:
-    """Whether a checkpoint lies beside the config of a run on the data that it names; any other may name any file and any download."""
+    """Whether ``config.yaml`` beside a checkpoint names the same data; any other checkpoint may name any file and any download."""
     beside = checkpoint.parent / CONFIG
     try:
         return os.path.isfile(beside) and load_config(beside).data == config.data
@@ -58,19 +58,19 @@ def choose_checkpoint(given: Path | None, environment: Mapping[str, str] = os.en
         return checkpoint_in(given), ""
     if environment.get(CHECKPOINT_VARIABLE):
         return checkpoint_in(Path(environment[CHECKPOINT_VARIABLE])), f"${CHECKPOINT_VARIABLE}"
-    found = [path for path in RUNS.glob(f"*/{CHECKPOINT}") if path.exists()]  # no link to what is gone
-    if found:
-        return max(found, key=os.path.getmtime), "the last trained run"
+    trained = [path for path in RUNS.glob(f"*/{CHECKPOINT}") if path.exists()]  # no broken link
+    if trained:
+        return max(trained, key=os.path.getmtime), "the last trained run"
     return PACKAGED, "the model that comes with mha"
 
 
 def run_name(checkpoint: Path) -> str:
-    """A short name for a checkpoint: that of its run directory, or of the file where it has a name of its own."""
+    """A short name for a checkpoint: that of its run directory, or of the file if this is not ``checkpoint.keras``."""
     return checkpoint.absolute().parent.name if checkpoint.name == CHECKPOINT else checkpoint.stem
 
 
 def read_history(checkpoint: Path) -> list[EpochRecord]:
-    """The epochs of the run that a checkpoint is the best of; none where it does not lie in its run directory."""
+    """The epochs of a checkpoint's run; none for a checkpoint outside a run directory."""
     path = checkpoint.parent / HISTORY
     if checkpoint.name != CHECKPOINT or not path.is_file():
         return []
@@ -82,7 +82,7 @@ def read_history(checkpoint: Path) -> list[EpochRecord]:
 
 
 def refuse_used(output: Path) -> None:
-    """Refuse a run directory that holds anything but a lock, and what a killed process left of a file."""
+    """Refuse a run directory that holds anything but a lock and unfinished files of a killed process."""
     name = shown_path(output)
     try:
         used = any(path.name != LOCK and not is_temporary(path.name) for path in output.iterdir())
@@ -110,15 +110,15 @@ def refuse_other_run(output: Path, config: Config) -> None:
     if (output / METRICS).is_file():
         raise MhaError(f"{name}: its run is finished", "choose another folder for a new one")
     earlier, now = config_to_dict(load_config(output / CONFIG)), config_to_dict(config)
-    found = {key: earlier["data"].get(key) for key in ("text_column", "label_column") if key in now["data"] and now["data"][key] is None}
-    now = {**now, "auto": earlier.get("auto", False), "data": now["data"] | found}  # what was open is decided, and the columns are found
+    columns = {key: earlier["data"].get(key) for key in ("text_column", "label_column") if key in now["data"] and now["data"][key] is None}
+    now = {**now, "auto": earlier.get("auto", False), "data": now["data"] | columns}  # the run has decided what was open
     if config.auto:
         now = {name: value | now.get(name, {}) if isinstance(value, dict) else now.get(name, value) for name, value in earlier.items()}
     refuse_other_settings(output, earlier, now, f"resume with --config {name}/{CONFIG}")
 
 
 def refuse_other_settings(output: Path, earlier: Mapping[str, Any], now: Mapping[str, Any], way_out: str) -> None:
-    """Refuse settings of a folder's run, as plain values, that are not its earlier ones."""
+    """Refuse settings, as plain values, that differ from the earlier ones of a folder's run."""
     before, after = _by_full_name(earlier), _by_full_name(now)
     for name in {**after, **before}:
         if before.get(name) != after.get(name):
@@ -128,9 +128,9 @@ def refuse_other_settings(output: Path, earlier: Mapping[str, Any], now: Mapping
 
 def _by_full_name(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        f"{section}.{key}" if key else section: value
-        for section, found in settings.items()
-        for key, value in (found.items() if isinstance(found, dict) else [("", found)])
+        f"{name}.{key}" if key else name: value
+        for name, section in settings.items()
+        for key, value in (section.items() if isinstance(section, dict) else [("", section)])
     }
 
 
@@ -151,13 +151,13 @@ def refuse_other_texts(output: Path, digest: bytes) -> None:
 
 
 def has_state(output: Path) -> bool:
-    """Whether a run directory holds anything to go on with: a state, the checkpoint of an epoch, or what is computed once."""
+    """Whether a run directory holds anything to resume: a state, a checkpoint, or features and answers that are computed once."""
     return any((output / name).is_file() for name in (CHECKPOINT, STATE, FEATURES, ANSWERS))
 
 
 @contextmanager
 def held_directory(output: Path, refuse: Callable[[], None]) -> Iterator[None]:
-    """Hold a folder against other trainings; it is made if it is missing, and not left behind empty.
+    """Hold a folder against other trainings; a missing folder is made, and removed if it stays empty.
 
     ``refuse`` raises for a folder that may not be used. It is called under the lock, so that nobody can use the folder in between.
     """

@@ -11,14 +11,14 @@ from mha_cli.config.settings import Config
 from mha_cli.errors import plural
 
 LONG_TEXT = 100  # length of the median text, in tokens, above which n-grams are weighted by position
-SPELT_WORD = 3.0  # mean length of a distinct word, in characters, from which subwords are read; a word of one character has none
+SPELT_WORD = 3.0  # mean length of a distinct word, in characters, from which subwords are read; shorter words have few
 MOST_WITH_SUBWORDS = 5_000_000  # tokens of all texts up to which subwords are read; with more, whole words suffice
 TAUGHT_TEXTS = 1_000  # texts per class from which the linear model teaches the encoder; with fewer, its out-of-fold answers are too poor
-ROWS_PER_VECTOR = 32  # of the linear model's table, since an n-gram that shares a row with a word counts as that word
+ROWS_PER_VECTOR = 32  # rows of the linear model's table per word vector, since an n-gram in the same row counts as that word
 MANY_TEXTS = 200_000  # texts from which one epoch suffices
-FEW_TEXTS = 2_000  # texts below which a pretrained encoder learns from the validation part in the end, which is a tenth of them or more
+FEW_TEXTS = 2_000  # texts below which a pretrained encoder is trained for few labels
 LINE_WIDTH = 79
-MOST_IDS = 30_000  # of the vocabulary; with word vectors as many, since their words need not be in the texts
+MOST_IDS = 30_000  # largest vocabulary; with word vectors the usual one, since their words need not be in the texts
 MOST_LINEAR_WEIGHTS = 1 << 25  # most numbers in the linear model's table
 
 
@@ -56,13 +56,13 @@ def in_words(config: Config, facts: Facts) -> list[str]:
     lines = [str(facts), "decided from them, where the config says nothing:"]
     for section, settings in rules(facts, config_to_dict(config)).items():
         if settings:
-            found = ", ".join(f"{name}={json.dumps(value, separators=(',', ':'))}" for name, value in settings.items())
-            lines.append(f"  {section}: {found}")
+            values = ", ".join(f"{name}={json.dumps(value, separators=(',', ':'))}" for name, value in settings.items())
+            lines.append(f"  {section}: {values}")
     return [part for line in lines for part in textwrap.wrap(line, LINE_WIDTH, subsequent_indent="    ", break_long_words=False)]
 
 
 def rules(facts: Facts, named: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Values for the settings that the texts decide and that ``named`` lacks, by section; settings of a feature that is off are off."""
+    """Values of the settings that the texts decide and that ``named`` lacks, by section; a feature that is off has its settings off."""
     data, model = named.get("data", {}), named.get("model", {})
     linear, has_ngrams = named.get("linear"), model.get("max_ngram", 1) > 1
     has_linear = linear is not None

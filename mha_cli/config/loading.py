@@ -105,7 +105,7 @@ def _validated(value: object, document: YamlDocument, override_keys: Sequence[tu
 
 def _config_error(error: ValidationError, document: YamlDocument, override_keys: Sequence[tuple[str, ...]]) -> MhaError:
     # Unknown keys first: a misspelt key also makes the right one missing, and it is the cause.
-    # Then the deepest: of the types that a setting may have, its fault is that of the one which was meant; a bound was of a right type.
+    # Then the deepest error, since a setting may have several types; then a bound, since its value has the right type.
     bounds = ("greater", "less")
     first = min(
         error.errors(), key=lambda item: (item["type"] != "extra_forbidden", -len(item["loc"]), not item["type"].startswith(bounds))
@@ -117,14 +117,14 @@ def _config_error(error: ValidationError, document: YamlDocument, override_keys:
     dotted = printable(".".join(keys), 200)
     location = _location(keys, document, override_keys)
     setting = f"{location} {dotted or 'the config'}"
-    found = printable(repr(first["input"]), 60)
+    value = printable(repr(first["input"]), 60)
     match first["type"]:
         case "extra_forbidden":
             return MhaError(f"{setting} is not a setting", _what_was_meant(keys, document.value))
         case "union_tag_invalid" | "union_tag_not_found" as kind:
             location = _location(("data", "source"), document, override_keys)
-            found = printable(repr(first["input"]["source"]), 60) if kind == "union_tag_invalid" else "missing"
-            return MhaError(f"{location} data.source is {found}", "choose from sample, tfds, files")
+            value = printable(repr(first["input"]["source"]), 60) if kind == "union_tag_invalid" else "missing"
+            return MhaError(f"{location} data.source is {value}", "choose from sample, tfds, files")
         case "missing":
             of_data = keys == ("data", "train")
             hint = "give it with --set data.train=FILE, or let `mha init FILE` write a config" if of_data else "add it"
@@ -132,14 +132,14 @@ def _config_error(error: ValidationError, document: YamlDocument, override_keys:
         case "value_error":
             message = str(first["ctx"]["error"])
             if not keys:  # a rule across sections, which names its settings
-                named = [tuple(found.split(".")) for found in re.findall(r"[a-z]+\.[a-z_]+", message)]
-                set_there = (found for found in named if found in override_keys or found in document.lines)
-                location = _location(next(set_there, ()), document, override_keys)
+                settings = [tuple(setting.split(".")) for setting in re.findall(r"[a-z]+\.[a-z_]+", message)]
+                given = (setting for setting in settings if setting in override_keys or setting in document.lines)
+                location = _location(next(given, ()), document, override_keys)
             return MhaError(f"{location} {f'{dotted}: ' if dotted else ''}{message}")
         case "model_type" | "model_attributes_type":
-            return MhaError(f"{setting} is {found}, not a section of settings", "write `key: value` lines below it")
+            return MhaError(f"{setting} is {value}, not a section of settings", "write `key: value` lines below it")
     message = (first["msg"][0].lower() + first["msg"][1:]).replace("input should", "it should")
-    return MhaError(f"{setting} is {found}", message)
+    return MhaError(f"{setting} is {value}", message)
 
 
 def _location(keys: tuple[str, ...], document: YamlDocument, override_keys: Sequence[tuple[str, ...]]) -> str:

@@ -248,8 +248,8 @@ class ModelConfig(Settings):
             yield "pretrained brings its own embeddings, and vectors would start others; take vectors=null, or pretrained=null"
         if self.awaits_folder:
             for name in self.model_fields_set.intersection(DECIDED_BY_FOLDER):
-                found = f"{name}={getattr(self, name)} is decided by the folder that pretrained names"
-                yield f"{found}; leave it out, or take the recipe pretrained"
+                fault = f"{name}={getattr(self, name)} is decided by the folder that pretrained names"
+                yield f"{fault}; leave it out, or take the recipe pretrained"
         if isinstance(heads, list):
             if len(heads) != self.num_blocks:
                 yield f"num_heads names {plural(len(heads), 'block')}, num_blocks={self.num_blocks}; name as many"
@@ -382,7 +382,7 @@ class Config(Settings):
         return bool(self.model.pretrained) and self.training.trainable_blocks == 0
 
     def for_labels(self, several: bool) -> Self:
-        """The same config for texts with one label, or with several; an MhaError is raised if a setting does not go with them."""
+        """The same config for texts with one label, or with several; a setting that conflicts raises an MhaError."""
         if self.is_multi_label and not several:
             raise MhaError("task=multi-label, and every text has one label", "set data.label_separator, or give lists of labels")
         if several and self.training.class_weights != "none":
@@ -390,7 +390,7 @@ class Config(Settings):
         return self.changed(task="multi-label") if several else self
 
     def of_checkpoint(self) -> Self:
-        """The config of the checkpoint: without the linear model if that only teaches the encoder."""
+        """The config of the checkpoint: without a linear model that only teaches the encoder."""
         if self.training.keep_linear:
             return self
         text = {} if self.model.subword_buckets else {"subword_characters": 0}

@@ -24,7 +24,7 @@ TRAIN_ANEW = "train anew on all texts: the command of the base's training with -
 
 
 def config_to_train_on(run: Path, overrides: Sequence[str]) -> Config:
-    """The config of a training on: the run's, with the texts of ``data.train`` after its own, if these are still there."""
+    """The config of a run, with overrides, to train on: the texts of ``data.train`` come after the run's, if these still exist."""
     if not (run / CONFIG).is_file() or not (run / CHECKPOINT).is_file():
         raise MhaError(f"--from {shown_path(run)}: no run with {CONFIG} and {CHECKPOINT}", "give a folder that mha train has written")
     document = read_yaml(run / CONFIG)
@@ -48,7 +48,7 @@ def config_to_train_on(run: Path, overrides: Sequence[str]) -> Config:
 
 
 def with_open_settings(config: Config, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """A config as plain values, with ``auto`` and without those that the texts decide anew, unless an override sets them."""
+    """A config as plain values with ``auto``, without the settings that the texts decide anew, unless an override sets them."""
     value = config.model_dump(mode="json") | {"auto": True}
     for section, name in OPEN:
         if not any(override.startswith(f"{section}.{name}=") for override in overrides):
@@ -57,18 +57,18 @@ def with_open_settings(config: Config, overrides: Sequence[str] = ()) -> dict[st
 
 
 def stages_of(base: Checkpoint | None, config: Config) -> int:
-    """How many stages of the texts are those that the base was trained with; 0 if these are not read again."""
+    """Number of stages of the texts that the base was trained with; 0 if these texts are not read again."""
     if base is None:
         return 0
-    data, own = config.data, base.config.data
-    if isinstance(data, FilesData) and isinstance(own, FilesData):
-        if data.train == own.train and data.more[: len(own.more)] == own.more:
-            return 1 + len(own.more)
-        if again := [path for path in data.train_paths + data.more if path in own.train_paths + own.more]:
+    data, earlier = config.data, base.config.data
+    if isinstance(data, FilesData) and isinstance(earlier, FilesData):
+        if data.train == earlier.train and data.more[: len(earlier.more)] == earlier.more:
+            return 1 + len(earlier.more)
+        if again := [path for path in data.train_paths + data.more if path in earlier.train_paths + earlier.more]:
             fault = f"training.base: {shown_path(again[0])} is among its files, and data.train and data.more do not begin with these"
             raise MhaError(fault, "use --from, so that held-out texts stay held out")
         return 0
-    return int(data == own and data.source != "memory")
+    return int(data == earlier and data.source != "memory")
 
 
 def facts_beside(base: Checkpoint, corpus: Corpus, num_stages: int) -> Facts:
@@ -78,15 +78,15 @@ def facts_beside(base: Checkpoint, corpus: Corpus, num_stages: int) -> Facts:
 
 
 def in_words_beside(base: Checkpoint, corpus: Corpus, num_stages: int, validation: Rows) -> Iterator[str]:
-    """Which classes and labels are new, and whether the base may forget."""
-    name, path, own = shown_path(base.name) if base.name else "the base", Path(base.name), base.config.data
+    """Notes: which classes and labels are new, and whether the model may forget old texts."""
+    name, path, data = shown_path(base.name) if base.name else "the base", Path(base.name), base.config.data
     if path.name == CHECKPOINT and path.with_name(CONFIG).is_file() and not path.with_name(METRICS).is_file():
         yield f"{name}: its training is not finished; its best epoch so far is the base"
     if further := corpus.class_names[len(base.class_names) :]:
         yield f"{name}: {plural(len(further), 'class')} more: {', '.join(map(printable, further[:5]))}"
     if gone := [printable(name) for name, size in corpus.sizes.items() if not size]:
         yield f"{name}: classes without texts now, which stay: {listed(gone, NAMED_CLASSES)}; figures leave out what no text has or gets"
-    at = f" ({shown_path(listed([*own.train_paths, *own.more], 3))})" if isinstance(own, FilesData) else ""
+    at = f" ({shown_path(listed([*data.train_paths, *data.more], 3))})" if isinstance(data, FilesData) else ""
     if num_stages:
         yield f"{name}: the texts that it was trained on{at} are read again"
     else:
@@ -102,16 +102,16 @@ def in_words_beside(base: Checkpoint, corpus: Corpus, num_stages: int, validatio
 
 
 def refuse_other_settings(base: Checkpoint, config: Config, num_stages: int) -> None:
-    """Refuse settings under which the base's weights fit nothing, or its held-out texts would be learnt from."""
-    here, there = (config_to_dict(one) for one in (config.of_checkpoint(), base.config))
+    """Refuse settings that the base's weights do not fit, or by which the training would learn from the base's held-out texts."""
+    here, there = (config_to_dict(settings) for settings in (config.of_checkpoint(), base.config))
     pairs = {"": (here, there)} | {section: (here[section] or {}, there[section] or {}) for section in ("text", "model", "linear", "data")}
     names: dict[str, set[str]] = {"": {"seed"}, "data": {*HELD_OUT_BY}} if num_stages else {"": set(), "data": set()}
     for section, (now, before) in pairs.items():
         for name in names.get(section, {*now, *before} - {"vocabulary_size"}):
             if now.get(name) != before.get(name):
                 setting = f"{section}.{name}".lstrip(".")
-                found, wanted = (printable(json.dumps(one.get(name), separators=(",", ":"))) for one in (now, before))
-                raise MhaError(f"{setting}={found}: the base has {wanted}", f"take {setting}={wanted}, or {TRAIN_ANEW}")
+                value, wanted = (printable(json.dumps(settings.get(name), separators=(",", ":"))) for settings in (now, before))
+                raise MhaError(f"{setting}={value}: the base has {wanted}", f"take {setting}={wanted}, or {TRAIN_ANEW}")
     if config.is_frozen and not num_stages:
         raise MhaError("training.base: a frozen encoder learns its classes from all texts at once", "give the base's texts as well")
     if num_stages and base.config.training.refits_encoder and not config.is_frozen:
