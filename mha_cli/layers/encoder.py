@@ -93,23 +93,20 @@ class TransformerEncoder(Layer):
         self.feed_forward_out.build((*input_shape[:-1], self.feed_forward_dim))
         self.feed_forward_norm.build(input_shape)
 
-    def call(self, inputs: Any, mask: Any = None, head_mask: Any = None, training: bool | None = None, context: Any = None) -> Any:
+    def call(self, inputs: Any, mask: Any = None, head_mask: Any = None, training: bool | None = None) -> Any:
         """Encode (B, L, D) to (B, L, D).
 
-        ``context``, (B, M, D), are the positions to look at, by default the inputs; ``mask``, bool (B, M), is True at the real ones.
-        ``head_mask``, (H,) or (B, H), is the factor of each head's output.
+        ``mask``, bool (B, L), is True at real positions; ``head_mask``, (H,) or (B, H), is the factor of each head's output.
         """
-        context = inputs if context is None else context
         if self.normalization == "post":
-            y_BLD = self.attention_norm(inputs + self.attend(inputs, context, mask, head_mask, training))
+            y_BLD = self.attention_norm(inputs + self.attend(inputs, mask, head_mask, training))
             return self.feed_forward_norm(y_BLD + self.feed_forward(y_BLD, training))
-        query = self.attention_norm(inputs)
-        value = query if context is inputs else self.attention_norm(context)
-        y_BLD = inputs + self.attend(query, value, mask, head_mask, training)
+        y_BLD = inputs + self.attend(self.attention_norm(inputs), mask, head_mask, training)
         return y_BLD + self.feed_forward(self.feed_forward_norm(y_BLD), training)
 
-    def attend(self, query: Any, value: Any, mask: Any = None, head_mask: Any = None, training: bool | None = None) -> Any:
-        """The attention term of the residual sum."""
+    def attend(self, query: Any, mask: Any = None, head_mask: Any = None, training: bool | None = None, value: Any = None) -> Any:
+        """The attention term of the residual sum; ``mask`` belongs to the value, which is the query by default."""
+        value = query if value is None else value
         return self._added(self.attention(query, value, value_mask=mask, head_mask=head_mask, training=training), training)
 
     def feed_forward(self, x_BLD: Any, training: bool | None = None) -> Any:

@@ -14,6 +14,7 @@ import keras
 import tensorflow as tf
 
 from mha_cli.config.settings import Config
+from mha_cli.layers import TransformerEncoder
 from mha_cli.model.classifier import classify, encoder_blocks
 
 ARGMAX_STEP = 8  # W is a multiple of it, so that few sizes occur: for bfloat16, oneDNN compiles a kernel for every size of a matrix
@@ -38,7 +39,7 @@ def output_at_argmax(model: keras.Model, tokens: Any) -> tuple[Any, Any]:
         x_BLD = block(x_BLD, mask=mask_BL, training=True)
     kept_BD = model.get_layer("dropout")(tf.ones_like(x_BLD[:, 0]), training=True)
     positions_BW = argmax_positions(last_block(tf.stop_gradient(x_BLD), mask=mask_BL), mask_BL, kept_BD > 0)
-    encoded_BWD = last_block(tf.gather(x_BLD, positions_BW, batch_dims=1), mask=mask_BL, context=x_BLD)
+    encoded_BWD = encode_at(last_block, x_BLD, positions_BW, mask_BL)
     pooled_BD = model.get_layer("pooling")(encoded_BWD, mask=tf.gather(mask_BL, positions_BW, batch_dims=1))
     return classify(model, kept_BD * pooled_BD, None), pooled_BD
 
@@ -55,3 +56,15 @@ def argmax_positions(x_BLD: Any, mask_BL: Any, kept_BD: Any) -> Any:
     most = tf.maximum(tf.reduce_max(tf.math.count_nonzero(is_argmax_BL, axis=1, dtype=tf.int32)), 1)
     width = tf.minimum(most + tf.math.floormod(-most, ARGMAX_STEP), tf.shape(x_BLD)[1])
     return tf.math.top_k(tf.cast(is_argmax_BL, tf.int32), k=width, sorted=False).indices
+
+
+def encode_at(block: TransformerEncoder, x_BLD: Any, positions_BW: Any, mask_BL: Any) -> Any:
+    """The output of an encoder block at some positions, (B, W, D), which look at all positions, without dropout."""
+    x_BLD = tf.cast(x_BLD, block.compute_dtype)  # as Keras does when it calls a layer
+    x_BWD = tf.gather(x_BLD, positions_BW, batch_dims=1)
+    if block.normalization == "pre":
+        normed_BLD = block.attention_norm(x_BLD)
+        y_BWD = x_BWD + block.attend(tf.gather(normed_BLD, positions_BW, batch_dims=1), mask_BL, value=normed_BLD)
+        return y_BWD + block.feed_forward(block.feed_forward_norm(y_BWD))
+    y_BWD = block.attention_norm(x_BWD + block.attend(x_BWD, mask_BL, value=x_BLD))
+    return block.feed_forward_norm(y_BWD + block.feed_forward(y_BWD))
