@@ -33,7 +33,7 @@ OTHER = (
 )
 TRAINED_ON = "films.csv, split train: the model was trained on a file of that name; if these are the same texts, the figures are optimistic"
 UNSEEN = (
-    r"^films\.csv, validation part: the model has learnt from it in the end \(training\.refit_(linear|encoder)\); "
+    r"^films\.csv, validation part: the model has learnt from it in the end \(training\.(refit_linear|few_labels)\); "
     "choose on texts that it has not learnt from: --split test, or --data FILE$"
 )
 
