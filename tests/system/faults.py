@@ -1,13 +1,13 @@
-"""Saves a checkpoint over an earlier one again and again, each time with another fault at another file operation.
+"""Saves a file over an earlier one again and again: killed, or with a full disk, at one file operation after the other.
 
     python -m tests.system.faults FOLDER
 
-Every save is a process of its own, so that being killed is real. Prints a JSON object: what each fault came to.
+Every save is a process of its own, so that being killed is real. Prints as JSON the operations, and what became of each save.
 """
 
-import contextlib
 import errno
 import io
+import itertools
 import json
 import os
 import signal
@@ -16,96 +16,70 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.errors import MhaError
-from mha_cli.system.whole_files import LOCK, locked
-from tests.checkpoints import small_checkpoint
-
-FAULTS = ("killed", "short", "ENOSPC")
+from mha_cli.system.whole_files import LOCK, atomic_write, locked
 
 
-def save(path: Path, fault: str, when: int) -> dict[str, Any]:
-    """Save with one fault at one file operation, counted from 0; in a write, half of the data comes before it."""
-    operations: list[str] = []
+def save(path: Path, fault: str, when: int) -> list[str]:
+    """The operations of a save, and its error if there is one; the fault comes at one of them, counted from 0, and halfway in a write."""
+    operations = list[str]()
 
-    def due(operation: str) -> bool:
-        operations.append(operation)
-        return len(operations) - 1 == when
+    def faulty(name: str) -> Callable[..., Any]:
+        call = getattr(os, name)
 
-    def fail() -> None:
-        if fault == "killed":
-            os.kill(os.getpid(), signal.SIGKILL)
-        if fault == "ENOSPC":
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    def faulty(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def called(*args: Any, **keywords: Any) -> Any:
-            if due(name):
-                fail()
-            return call(*args, **keywords)
+            operations.append(name)
+            if len(operations) - 1 != when:
+                return call(*args, **keywords)
+            if name == "write":
+                call(args[0], bytes(args[1])[: len(args[1]) // 2])
+            if fault == "killed":
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
         return called
 
     class Raw(io.FileIO):
-        """A file on a disk that goes wrong."""
-
         def write(self, data: Any, /) -> int:
-            if not due("write"):
-                return super().write(data)
-            written = super().write(memoryview(data)[: (len(data) + 1) // 2])
-            fail()
-            return written
+            return os.write(self.fileno(), data)
 
-    for name in ("open", "fsync", "chmod", "replace", "unlink", "close"):
-        setattr(os, name, faulty(name, getattr(os, name)))
-    os.fdopen = lambda descriptor, mode: io.BufferedWriter(Raw(descriptor, mode))
+    for name in ("open", "write", "fsync", "chmod", "replace", "unlink", "close"):
+        setattr(os, name, faulty(name))
+    os.fdopen = lambda descriptor, mode: io.BufferedWriter(Raw(descriptor, mode))  # type: ignore[assignment, return-value]
     try:
-        write_checkpoint(path, small_checkpoint(seed=1))
+        with atomic_write(path) as file:
+            file.write(b"new" * 10_000)
+            file.write(b"new")
     except MhaError as error:
-        return {"result": f"{error.exit_code} {error}", "operations": operations}
-    return {"result": "saved", "operations": operations}
+        return [*operations, str(error)]
+    return operations
 
 
-def in_child(path: Path, fault: str = "", when: int = -1) -> dict[str, Any]:
-    """What a save came to, and the operations that it took, in a process of its own."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if not child:
-        answer = save(path, fault, when)
-        with contextlib.suppress(BrokenPipeError):
-            os.write(writing, json.dumps(answer).encode())
+def in_child(path: Path, fault: str = "", when: int = -1) -> list[str]:
+    """What a save in a process of its own returns; nothing if it is killed."""
+    told = path.with_name(f"told-{when}-{fault}")
+    if not (child := os.fork()):
+        text = json.dumps(save(path, fault, when))
+        told.write_text(text)
         os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as stream:
-        text = stream.read()
-    _, status = os.waitpid(child, 0)
-    return json.loads(text) if text else {"result": f"status {status}"}
-
-
-def state(path: Path) -> str:
-    """Which of the two checkpoints is there, whole."""
-    weight = read_checkpoint(path).weights["classifier/kernel"]
-    seeds = [seed for seed in (0, 1) if (weight == small_checkpoint(seed=seed).weights["classifier/kernel"]).all()]
-    return ["earlier", "new"][seeds[0]]
+    os.waitpid(child, 0)
+    found: list[str] = json.loads(told.read_text()) if told.exists() else []
+    told.unlink(missing_ok=True)
+    return found
 
 
 def main(folder: Path) -> None:
-    path = folder / "a.keras"  # what is imported late is imported by the first write, and not by every child
-    write_checkpoint(path, small_checkpoint(seed=0))
-    earlier = path.read_bytes()
-    operations = in_child(path)["operations"]
-    cases = []
-    for when, operation in enumerate(operations):
-        for fault in FAULTS:
-            if fault == "short" and operation != "write":
-                continue
-            path.write_bytes(earlier)
-            result = in_child(path, fault, when)["result"]
-            left = sorted(set(os.listdir(folder)) - {path.name})
-            case = {"when": when, "operation": operation, "fault": fault, "result": result, "state": state(path), "left": left}
-            with locked(folder):
-                case["left when locked"] = sorted(set(os.listdir(folder)) - {path.name, LOCK})
-            cases.append(case)
+    path = folder / "file.bin"
+    path.write_bytes(b"earlier")
+    operations, cases = in_child(path), []
+    for when, fault in itertools.product(range(len(operations)), ("killed", "full")):
+        path.write_bytes(b"earlier")
+        told = in_child(path, fault, when)
+        left = len(os.listdir(folder)) - 1
+        with locked(folder):
+            left_when_locked = sorted(os.listdir(folder))
+        assert left_when_locked == sorted([path.name, LOCK]), (when, fault, left_when_locked)
+        cases.append({"when": when, "fault": fault, "told": told[-1:], "is new": path.read_bytes() == b"new" * 10_001, "left": left})
     print(json.dumps({"operations": operations, "cases": cases}))
 
 
