@@ -99,7 +99,7 @@ def test_a_pretrained_encoder_of_few_texts_learns_from_the_validation_part() -> 
 
 
 @pytest.mark.parametrize("named", [["linear=null"], ["data.unlabelled=more.txt"]])
-def test_scores_teach_by_themselves_neither_where_there_are_none_nor_texts_without_labels(named: list[str]) -> None:
+def test_scores_teach_by_themselves_no_unlabelled_texts(named: list[str]) -> None:
     """Every epoch would read those as well, however many they are."""
     config = load_config(RECIPES / "text.yaml", ["data.train=texts.csv", *named])
     assert decide(TEXTS, KINDS_OF_TEXTS["films"]).training.teacher

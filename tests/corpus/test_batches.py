@@ -72,7 +72,7 @@ def test_scoring_batches_have_fewer_reviews_where_memory_is_short(monkeypatch: p
     assert [rows.tolist() for rows in scoring_batches(np.array([5_000, 20]), SMALL)] == [[1], [0]]
 
 
-def test_empty_texts_count_as_one_token_each_and_a_text_longer_than_the_limit_is_a_batch() -> None:
+def test_scoring_batches_of_empty_and_of_endless_texts() -> None:
     lengths = np.array([SCORING_TOKENS + 1, 3, SCORING_TOKENS * 2])
     assert [rows.tolist() for rows in scoring_batches(lengths, SMALL)] == [[1], [0], [2]]
     assert [len(rows) for rows in scoring_batches(np.zeros(SCORING_TOKENS + 5, dtype=np.int64), SMALL)] == [SCORING_TOKENS, 5]

@@ -15,7 +15,7 @@ from mha_cli.describe.new_config import new_config
 from mha_cli.describe.profile import DataProfile, Lengths, TextFigures, data_overview, profile_data
 from mha_cli.errors import MhaError
 from mha_cli.sources.layout import Layout
-from tests.records.test_reader import STREAMS
+from tests.records.test_readers import STREAMS
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 

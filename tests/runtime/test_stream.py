@@ -71,7 +71,7 @@ def test_a_fault_comes_after_all_answers_before_it(number_of_workers: int) -> No
 
 
 @pytest.mark.parametrize("number_of_workers", [1, 2])
-def test_a_slow_producer_is_answered_at_once_and_workers_begin_with_the_first_full_batch(number_of_workers: int) -> None:
+def test_a_slow_producer_is_answered_at_once(number_of_workers: int) -> None:
     """A part is sent at each pause of the reader; by then all parts before it have been answered."""
     ours, theirs = os.pipe()
     before, started, found, sent = children(), list[int](), list[bytes](), list[bytes]()

@@ -12,7 +12,7 @@ from mha_cli.sources.files import FileTexts, labelled_columns, read_labelled
 from mha_cli.sources.in_memory import MemoryTexts
 from mha_cli.sources.labels import class_name, class_names
 from tests.errors import error_of
-from tests.records.test_reader import in_format
+from tests.records.test_readers import in_format
 from tests.sources.test_files import write
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")

@@ -1,7 +1,6 @@
 """Learning from a teacher and from texts without labels: the targets, the run, and a checkpoint that stands without them."""
 
 import csv
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +115,7 @@ def test_a_linear_model_is_refitted_and_stays_beside_the_encoder_it_has_taught(t
 # Texts without labels, in NumPy
 
 
-def test_they_are_read_with_the_vocabulary_of_the_training_part_and_bring_their_characters(tmp_path: Path) -> None:
+def test_texts_without_labels_are_read_as_training_texts(tmp_path: Path) -> None:
     text = {"vocabulary_size": 50, "sequence_length": 11, "subword_characters": 7}
     model = {"embed_dim": 12, "num_heads": 2, "feed_forward_dim": 7, "subword_buckets": 64}
     linear = {"max_ngram": 1, "buckets": 64, "ngram_embeddings": True}
@@ -229,15 +228,3 @@ def test_a_teacher_of_other_classes_is_refused(tmp_path: Path) -> None:
     with pytest.raises(MhaError, match=r"training\.teacher: .+checkpoint\.keras: has other classes than .+: 2, x") as caught:
         prepare(config)
     assert caught.value.hint == "take models of the same classes"
-
-
-def test_made_texts_consist_of_words_that_follow_each_other_somewhere() -> None:
-    texts = [f"a{number} b{number % 3} c{number % 2} d".split() for number in range(12)]
-    made = [text.split() for text in made_texts(texts, 1)]
-    assert made == [text.split() for text in made_texts(texts, 1)] != [text.split() for text in made_texts(texts, 2)]
-    assert len(made) == MADE_PER_TEXT * len(texts)
-    pairs = {pair for words in texts for pair in pairwise(words)}
-    new = [pair for words in made for pair in pairwise(words) if pair not in pairs]
-    assert {word for words in made for word in words} <= {word for words in texts for word in words}
-    assert 0 < len(new) < 0.5 * sum(len(words) for words in made)  # where two texts join, and after a replacement
-    assert len({" ".join(words) for words in made} - {" ".join(words) for words in texts}) > len(texts)

@@ -39,7 +39,7 @@ def test_a_threshold_is_one_half_where_that_gives_the_same_answers() -> None:
     assert (found[0] < 0.05, found[1]) == (True, 0.5)
 
 
-def test_a_label_without_texts_has_the_common_threshold_and_certain_answers_have_finite_ones() -> None:
+def test_labels_without_texts_and_certain_answers() -> None:
     probabilities, labels = answers(80, 3, 0)
     labels[:, 0] = False
     found = f1_thresholds(probabilities, labels)

@@ -104,7 +104,7 @@ def in_format(form: Format, rows: Sequence[tuple[str, str]], quoting: Any = csv.
     st.booleans(),
     st.sampled_from([1, 7, 1000]),
 )
-def test_what_is_written_is_read_in_every_format_marked_packed_and_however_it_is_cut(
+def test_what_is_written_is_read(
     rows: list[tuple[str, str]], form: Format, style: tuple[str, Any], marked: bool, packed: bool, size: int
 ) -> None:
     if form == "tsv":  # a text of several lines that look like rows is read as rows
@@ -381,7 +381,7 @@ STREAMS = st.tuples(
 
 
 @given(STREAMS, st.sampled_from(["lines", "jsonl", "csv", "tsv", "fasttext"]), COLUMNS, st.lists(st.integers(0, 100), max_size=6))
-def test_any_stream_is_read_or_refused_in_one_line_alike_however_it_is_cut(data: bytes, form: Format, column: str, cuts: list[int]) -> None:
+def test_any_stream_is_read_or_refused_alike_however_it_is_cut(data: bytes, form: Format, column: str, cuts: list[int]) -> None:
     def outcome(cuts: Sequence[int]) -> tuple[list[Record], str]:
         found: list[Record] = []
         try:
@@ -443,7 +443,7 @@ BARE = [
 
 @pytest.mark.parametrize("header", [["label", "text"], []], ids=["header", "numbers"])
 @pytest.mark.parametrize("rows", BARE)
-def test_quotes_in_a_table_with_tabs_are_characters_where_they_quote_nothing(header: list[str], rows: Sequence[list[str]]) -> None:
+def test_stray_quotes_in_a_table_with_tabs_are_characters(header: list[str], rows: Sequence[list[str]]) -> None:
     data = "".join("\t".join(row) + "\n" for row in [*([header] if header else []), *rows]).encode()
     columns = {"text_column": "text", "fields": ["label"]} if header else {"text_column": "2", "fields": ["1"]}
     for cuts in ([], range(len(data))):

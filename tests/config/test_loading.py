@@ -261,7 +261,7 @@ def test_what_travels_in_a_checkpoint_is_held_to_the_same(value: object) -> None
 
 
 @pytest.mark.parametrize("subword_buckets", [0, 64])
-def test_what_is_kept_of_a_run_whose_linear_model_only_teaches_has_a_config_that_can_be_read(subword_buckets: int) -> None:
+def test_the_kept_config_where_the_linear_model_only_teaches(subword_buckets: int) -> None:
     linear, model = {"buckets": 16}, {"subword_buckets": subword_buckets}
     training = {"teacher": "linear", "keep_linear": False}
     config = config_from_dict({"text": {"subword_characters": 16}, "model": model, "linear": linear, "training": training}, "test")

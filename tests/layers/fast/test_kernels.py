@@ -94,7 +94,7 @@ def check_compiled(x: Any, holes: Any) -> None:
 def test_kernels_equal_the_plain_formula(backend: str) -> None:
     if importlib.util.find_spec(backend) is None:
         pytest.skip(f"{backend} is not installed")
-    environment = os.environ | {"KERAS_BACKEND": backend, "PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = os.environ | {"KERAS_BACKEND": backend, "PYTHONPATH": str(Path(__file__).parents[3])}
     run = subprocess.run([sys.executable, __file__], env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr[-3000:]
     assert "GPU" in run.stdout
