@@ -86,11 +86,9 @@ def model_results(
 
 def attention_results() -> Iterator[tuple[str, dict[str, np.ndarray]]]:
     inputs, masks = cross(), masks_of(QUERIES, KEYS)
-    masks["all-together"].pop("use_causal_mask")
     for implementation in ("fused", "per_head", "blockwise", "folded"):
         layer = IMPLEMENTATIONS[implementation](**SIZES)
         yield f"{implementation}-weights", layer_results(layer, inputs, return_attention_scores=True)
-        yield f"{implementation}-masks", layer_results(layer, {**inputs, **masks["all-together"]}, use_causal_mask=True)
     layer = MultiHeadAttention(**SIZES, head_by_head=True, attention_score="additive")
     yield "additive", layer_results(layer, {**inputs, **masks["padding"]})
     yield "unscaled", layer_results(FoldedAttention(**SIZES, use_scale=False, use_bias=False), inputs)

@@ -12,13 +12,9 @@ import pytest
 from safetensors.numpy import save_file
 
 from mha_cli.checkpoint.file import read_checkpoint
-from mha_cli.config.settings import Config, LinearConfig, TextConfig
-from mha_cli.corpus.encoded_texts import encode_texts
-from mha_cli.linear.features import embeddings_of_words, ngrams_of, text_features
-from mha_cli.linear.one_vs_rest import Examples, Regularization, fit_one_vs_rest
+from mha_cli.config.settings import Config, TextConfig
 from mha_cli.model.classifier import build_classifier, start_words_from
 from mha_cli.pretrained.vectors import WordVectors, read_vectors
-from mha_cli.text.encoding import TextPipeline
 from mha_cli.text.vocabulary import Vocabulary
 from tests.cli.command import Mha, refusal
 from tests.errors import error_of
@@ -136,26 +132,6 @@ def test_files_that_lie_are_refused_in_a_line(
     assert message in error_of(read, path.relative_to(tmp_path) if path != tmp_path else path, "film", "plot")
 
 
-def test_the_logits_of_words_are_linear_in_their_vectors_where_no_text_has_them() -> None:
-    rng, words = np.random.default_rng(1), [f"w{number}" for number in range(97)]
-    vocabulary, linear = Vocabulary(words), LinearConfig(max_ngram=1, buckets=128)
-    vectors = WordVectors(vocabulary, np.arange(2, 99, dtype=np.int32), rng.normal(size=(97, 5)).astype(np.float32))
-    texts = encode_texts(
-        (" ".join(rng.choice(words[:61], 11)) for _ in range(43)), TextPipeline(TextConfig(vocabulary_size=99), vocabulary)
-    )
-    features = text_features(texts, ngrams_of(texts, linear), linear)
-    labels, embeddings = rng.integers(0, 3, 43).astype(np.int32), embeddings_of_words(vectors, linear.buckets)
-    examples = Examples(features, labels, 3, np.ones(43, np.float32), embeddings)
-    table = fit_one_vs_rest(examples, Regularization(1.0, 1.0)).table
-    row_of_word = {bucket: row for row, bucket in enumerate(embeddings.buckets.tolist())}
-    unseen = sorted(set(embeddings.buckets.tolist()) - set(features.indices.tolist()))
-    assert len(unseen) == 97 - len(set(features.indices.tolist()))
-    vectors_of_unseen = embeddings.table[[row_of_word[bucket] for bucket in unseen]]
-    direction, *_ = np.linalg.lstsq(vectors_of_unseen.astype(np.float64), table[unseen], rcond=None)
-    assert np.abs(direction).max() > 1e-3
-    np.testing.assert_allclose(vectors_of_unseen @ direction, table[unseen], atol=1e-6)
-
-
 @pytest.mark.parametrize("width", [5, 12, 29])
 def test_embeddings_start_from_vectors_of_any_width(width: int) -> None:
     config = Config.model_validate({"model": {"embed_dim": 12, "num_heads": 3}})
@@ -172,7 +148,8 @@ def test_embeddings_start_from_vectors_of_any_width(width: int) -> None:
     np.testing.assert_array_equal(after, before)
 
 
-def test_a_training_tells_coverage_and_answers_by_words_that_only_the_file_has(tmp_path: Path, mha: Mha) -> None:
+@pytest.mark.usefixtures("untraced")
+def test_a_training_answers_by_words_that_only_the_file_has(tmp_path: Path, mha: Mha) -> None:
     rows = [f"{'the film' if number % 2 else 'a plot'} {number} was {word},{label}" for number in range(40)
             for word, label in (("superb", "good"), ("dreadful", "bad"))]  # fmt: skip
     write(tmp_path / "texts.csv", "\n".join(["text,label", *rows]).encode())
@@ -181,7 +158,7 @@ def test_a_training_tells_coverage_and_answers_by_words_that_only_the_file_has(t
     table = np.stack([*alike.values()]) + 0.05 * rng.normal(size=(6, 17))
     write(tmp_path / "v.vec.gz", gzip.compress(lines(tuple(alike), table, header=True)))
 
-    train = ("train", "--config", "text", "--set", "data.train=texts.csv", "--set", "model.vectors=v.vec.gz", "--set", "training.epochs=2")
+    train = ("train", "--config", "text", "--set", "data.train=texts.csv", "--set", "model.vectors=v.vec.gz", "--set", "training.epochs=1")
     result = mha(*train, "--output", "run").well()
     assert "model.vectors: 17 numbers each; 4 of 47 words have a vector; 2 further words are from its file" in result.stderr
     assert "vocabulary_size=30000" in result.stderr and "linear: buckets=1048576" in result.stderr

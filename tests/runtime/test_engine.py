@@ -64,22 +64,6 @@ def test_what_has_no_room_is_computed_by_numpy(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.extras
-def test_what_openvino_fails_at_is_computed_by_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    class WithoutMemory:
-        def start_async(self, *_: Any, **__: Any) -> None: ...
-
-        def wait(self) -> None:
-            raise RuntimeError("std::bad_alloc")
-
-    checkpoint = small_checkpoint()
-    engine, given = with_openvino(checkpoint), reviews(checkpoint, 13)
-    encoder = engine.choose_encoder(np.array([1]))
-    assert encoder is not None
-    monkeypatch.setattr(encoder._of_thread, "request", WithoutMemory(), raising=False)
-    np.testing.assert_array_equal(Classifier(checkpoint, engine).probabilities(given), Classifier(checkpoint).probabilities(given))
-
-
-@pytest.mark.extras
 @pytest.mark.parametrize("normalization", ["post", "pre"])
 def test_numbers_that_overflow_are_told_as_by_numpy(normalization: str) -> None:
     def said(given: Checkpoint, engine: Engine | None) -> Any:

@@ -2,7 +2,6 @@ import errno
 import os
 import signal
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from dataclasses import replace
 from multiprocessing.context import ForkProcess
 
@@ -137,18 +136,6 @@ def test_workers_end_with_their_work() -> None:
     with pytest.raises(InterruptedError):
         Answering(Classifier(small_checkpoint()), 2).run(numbered(300), stop)
     assert children() == before
-
-
-def test_workers_hold_nothing_open_that_others_wait_for() -> None:
-    with closing(workers.Workers(Classifier(small_checkpoint()), 3)) as pool:
-        pool.begin(numbered(3))
-        pool.wait()  # one of them is past its preparations, and they are alike
-        ours = {os.readlink(f"/proc/self/fd/{connection.fileno()}") for connection in pool._idle}
-        assert len(ours) == 3
-        asked = f"/proc/{pool._workers[0].process.pid}/fd"
-        held = {os.readlink(f"{asked}/{number}") for number in os.listdir(asked)}
-        assert not held & ours
-        assert [os.readlink(f"{asked}/{number}") for number in (0, 1)] == [os.devnull] * 2
 
 
 def test_a_worker_that_ends_is_an_error_and_not_a_wait() -> None:

@@ -10,6 +10,7 @@ import pytest
 from mha_cli.config.settings import FilesData
 from mha_cli.sources.files import FileTexts, labelled_columns, read_labelled
 from mha_cli.sources.in_memory import MemoryTexts
+from mha_cli.sources.labelled_text import LabelledText
 from mha_cli.sources.labels import class_name, class_names
 from tests.errors import error_of
 from tests.records.test_readers import in_format
@@ -39,20 +40,29 @@ def test_one_name_for_all_spellings(name: str, label: object) -> None:
     assert class_name(label, "") == name
 
 
-@pytest.mark.parametrize("given", ["csv", "jsonl", "parquet", "ft", "folder", "array"])
-def test_every_source_names_a_class_alike(given: str) -> None:
-    labels = ["TRUE", "\ufeffcafe\u0301", "b\u200bad"]
-    path = f"a.{given}"
+def read_from(given: str, labels: list[str], **merged: Any) -> list[LabelledText]:
+    """A text of each label, out of a source of this kind."""
+    path = f"{len(merged)}.{given}"
+    if given == "array":
+        return [*MemoryTexts(["a text"] * len(labels), np.array(labels), merge=merged).read()]
     if given == "folder":
         for label in labels:
             write(f"{path}/{label}/1.txt", "a text")
     elif given == "ft":
         write(path, "".join(f"__label__{label} a text\n" for label in labels))
-    elif given != "array":
+    else:
         write(path, in_format(given, [("a text", label) for label in labels]))
-    of_memory = MemoryTexts(["a text"] * 3, np.array(labels)).read()
-    found = of_memory if given == "array" else read_labelled([path], labelled_columns())
-    assert sorted((review.label, review.spelling) for review in found) == sorted(zip(["True", CAFE, "bad"], labels, strict=True))
+    return [*FileTexts(FilesData(source="files", train=path, merge_labels=merged)).read("train")]
+
+
+@pytest.mark.parametrize("given", ["csv", "jsonl", "parquet", "ft", "folder", "array"])
+def test_every_source_names_a_class_alike(given: str) -> None:
+    labels = ["TRUE", "\ufeffcafe\u0301", "b\u200bad"]
+    found = sorted((one.label, one.spelling) for one in read_from(given, labels))
+    assert found == sorted(zip(["True", CAFE, "bad"], labels, strict=True))
+    merged = read_from(given, ["BILLING", "True", "billing", "twice"], BILLING="billing", true="yes", twice="billing")
+    assert sorted(one.label for one in merged) == ["billing"] * 3 + ["yes"]
+    assert all(one.spelling in ("", "true") for one in merged)
 
 
 class NotAvailable:
@@ -132,26 +142,9 @@ def test_a_list_that_is_spelt_out_in_a_cell_is_read_as_one(cell: str, names: tup
     assert class_names(cell, "", separator=",") == names
 
 
-MERGED = {"BILLING": "billing", "true": "yes", "twice": "billing"}
-
-
-@pytest.mark.parametrize("given", ["csv", "jsonl", "parquet", "ft", "folder", "array", "lists"])
-def test_every_source_merges_labels_alike(given: str) -> None:
-    labels, path = ["BILLING", "True", "billing", "twice"], f"a.{given}"
-    if given == "folder":
-        for label in labels:
-            write(f"{path}/{label}/1.txt", "a text")
-    elif given == "ft":
-        write(path, "".join(f"__label__{label} a text\n" for label in labels))
-    elif given not in ("array", "lists"):
-        write(path, in_format(given, [("a text", label) for label in labels]))
-    if given in ("array", "lists"):
-        found = [*MemoryTexts(["a text"] * 4, labels if given == "array" else [[one, "billing"] for one in labels], merge=MERGED).read()]
-    else:
-        found = [*FileTexts(FilesData(source="files", train=path, merge_labels=MERGED)).read("train")]
-    names = ["billing"] * 3 + ["yes"]
-    assert sorted(one.label for one in found) == ([("billing",)] * 3 + [("billing", "yes")] if given == "lists" else names)
-    assert all(one.spelling in ("", "true") for one in found)
+def test_lists_of_labels_are_merged() -> None:
+    texts = MemoryTexts(["a text"] * 2, [["BILLING", "billing"], ["True", "billing"]], merge={"BILLING": "billing", "true": "yes"})
+    assert [one.label for one in texts.read()] == [("billing",), ("billing", "yes")]
 
 
 def test_with_a_separator_null_is_an_empty_cell() -> None:

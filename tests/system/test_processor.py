@@ -2,8 +2,11 @@ import os
 import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from mha_cli.system.processor import bfloat16_features
 
 SHOWN = "print(*(os.environ.get(name, '-') for name in THREAD_VARIABLES))"
 
@@ -27,6 +30,13 @@ def threads_after(code: str, **environment: str) -> list[str]:
 )
 def test_one_thread_unless_it_is_decided_already(code: str, environment: dict[str, str], expected: list[str]) -> None:
     assert threads_after(code, **environment) == expected
+
+
+@pytest.mark.parametrize(("flags", "found"), [("avx2 avx512_bf16", ("avx512_bf16",)), ("avx512 no_amx_bf16_here", ()), (None, ())])
+def test_instructions_for_bfloat16(flags: str | None, found: tuple[str, ...], tmp_path: Path) -> None:
+    if flags:  # else a system that does not tell
+        (tmp_path / "cpuinfo").write_text(f"processor\t: 0\nflags\t\t: fpu {flags} sse2\nbugs\t\t: spectre_v1\n")
+    assert bfloat16_features(tmp_path / "cpuinfo") == found
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another allocator")
