@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from mha_cli.config.settings import Config, TextConfig
+from mha_cli.config.settings import Config, ModelConfig, TextConfig, TrainingConfig
 from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.preparation.prepare import PreparedData
 from mha_cli.runtime import forward
@@ -31,11 +31,10 @@ from tests.training.numpy_trainer import NumpyTrainer
         ("float32", {"key_dim": WIDE}, ("amx_bf16",), "float32"),
     ],
 )
-def test_the_choice(
-    setting: str, model: Any, features: tuple[str, ...], chosen: str, tiny_config: Config, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_choice(setting: str, model: Any, features: tuple[str, ...], chosen: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mha_cli.training.precision.bfloat16_features", lambda: features)
-    assert choose_precision(tiny_config.changed(model=model, training={"precision": setting})) == chosen
+    config = Config(model=ModelConfig(**model), training=TrainingConfig.model_validate({"precision": setting}))
+    assert choose_precision(config) == chosen
 
 
 def test_batches_have_common_lengths_in_bfloat16_and_their_own_in_float32(tiny_config: Config, tiny_data: PreparedData) -> None:
