@@ -259,4 +259,4 @@ def _row_writer(file: IO[bytes], part_format: PartFormat, class_names: Sequence[
     probabilities = dict.fromkeys(class_names, "float32")
     columns: dict[str, Any] = {"file": "string", "row": "int64", "label": "string", "probabilities": probabilities, "flags": "string"}
     with parquet_writer(file, columns, GROUP_PROBABILITIES // len(class_names)) as write:
-        yield lambda rows: write([row.values() for row in rows])
+        yield write

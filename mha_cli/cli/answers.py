@@ -34,14 +34,14 @@ GROUP_ROWS = 8_192  # rows of a row group in Parquet
 def answer_writer(
     answer_format: AnswerFormat, file: IO[bytes], choice: Choice, class_names: Sequence[str], fields: Sequence[str]
 ) -> Iterator[Callable[[Sequence[Answered]], object]]:
-    """A function that writes answers to a file in one of the formats; ``fields`` are the names of the records' fields."""
+    """A function that writes answers to a file in one of the forms; ``fields`` are the names of the records' fields."""
     names = table_names(choice, class_names, fields)
     if answer_format == "parquet":
         probabilities = [name for name in names[: names.index("flags")] if name.startswith("probability")]
         columns = dict.fromkeys(names, "string") | dict.fromkeys(probabilities, "float64")
         with parquet_writer(file, columns, GROUP_ROWS) as write_rows:
             yield lambda answered: write_rows(
-                [table_row(choice, record, answer) for _, record, answer in answered],
+                [dict(zip(names, table_row(choice, record, answer), strict=True)) for _, record, answer in answered],
                 sum(len(record.raw) for _, record, _ in answered),
             )
         return

@@ -88,26 +88,26 @@ def parquet_rows(file: IO[bytes], name: str, wanted: dict[str, str] | None = Non
 
 @contextmanager
 def parquet_writer(file: IO[bytes], columns: Mapping[str, str | Mapping[str, str]], group_rows: int) -> Iterator[Callable[..., None]]:
-    """A function that writes rows of cells, a row group at a time.
+    """A function that writes rows, a row group at a time.
 
     Args:
         columns: type of each column by its name; a dict is a column with several fields.
-        group_rows: rows of a row group; ``GROUP_BYTES`` end it earlier. The function takes rows, and the bytes of their records.
+        group_rows: rows of a row group; ``GROUP_BYTES`` end it earlier. The function takes rows and the bytes of their records.
     """
     import pyarrow
     from pyarrow import parquet
 
     kinds = [(name, kind if isinstance(kind, str) else pyarrow.struct(list(kind.items()))) for name, kind in columns.items()]
-    schema, group, group_bytes = pyarrow.schema(kinds), list[Iterable[object]](), 0
+    schema, group, group_bytes = pyarrow.schema(kinds), list[Mapping[str, object]](), 0
 
     with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
 
-        def write(rows: Iterable[Iterable[object]], num_bytes: int = 0, is_last: bool = False) -> None:
+        def write(rows: Iterable[Mapping[str, object]], num_bytes: int = 0, is_last: bool = False) -> None:
             nonlocal group_bytes
             group.extend(rows)
             group_bytes += num_bytes
             if group and (is_last or len(group) >= group_rows or group_bytes >= GROUP_BYTES):
-                writer.write_table(pyarrow.table(list(zip(*group, strict=True)), schema=schema))
+                writer.write_table(pyarrow.Table.from_pylist(group, schema=schema))
                 group.clear()
                 group_bytes = 0
 
