@@ -47,6 +47,8 @@ def main() -> None:
     try:
         end_in_order()
         code = app(prog_name="mha", standalone_mode=False)
+        if code == EXIT_INTERRUPTED:  # Typer's answer to Ctrl-C
+            raise KeyboardInterrupt
         sys.stdout.flush()  # here, where a full disk or a reader that left can still be answered
     except MhaError as error:
         _fail(str(error), error.exit_code)
@@ -76,8 +78,6 @@ def main() -> None:
         reason = printable(f"{type(error).__name__}: {error}".splitlines()[0], 500)
         _fail(f"{reason}; this is a fault in mha, MHA_DEBUG=1 shows where", EXIT_FAILURE)
     else:
-        if code == EXIT_INTERRUPTED:  # Typer's answer to Ctrl-C
-            _fail("interrupted", EXIT_INTERRUPTED)
         sys.exit(code)
 
 

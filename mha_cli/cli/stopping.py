@@ -31,10 +31,8 @@ def _end(number: int, _frame: FrameType | None) -> None:
 class StopRequest:
     """The request to stop a run, after its step once ``patient`` is set, else by ``KeyboardInterrupt``; a second signal does not wait."""
 
-    def __init__(self) -> None:
-        self.patient = False
-        self.signal: int | None = None
-        self.log: Callable[[str], None] = lambda _: None
+    patient = False
+    signal: int | None = None
 
     def watched(self, callbacks: Callbacks) -> Callbacks:
         """The same callbacks, which stop the run; the request is patient from the first step on, when there is something to save."""
@@ -50,7 +48,7 @@ class StopRequest:
         """The exit code that shells expect after a signal: 130 for Ctrl-C, 143 for a polite kill."""
         return 128 + (self.signal or signal.SIGINT)
 
-    def receive(self, number: int, frame: FrameType | None) -> None:
+    def receive(self, number: int, _frame: FrameType | None) -> None:
         """Handle a signal."""
         first, self.signal = self.signal is None, number
         if not (self.patient and first):
@@ -58,10 +56,10 @@ class StopRequest:
 
 
 @contextmanager
-def stop_request(result: Callable[[], str | None]) -> Iterator[StopRequest]:
+def stop_request(log: Callable[[str], None], result: Callable[[], str]) -> Iterator[StopRequest]:
     """Handle the signals during a run; a run that they end raises an MhaError. Signals that the caller ignores stay ignored.
 
-    ``result`` says after a stop what is kept and how to go on; None if nothing is kept.
+    ``log`` shows that the first signal has arrived; ``result`` says after a stop what is kept and how to continue.
     """
     request = StopRequest()
     ours, theirs = os.pipe()
@@ -70,7 +68,7 @@ def stop_request(result: Callable[[], str | None]) -> Iterator[StopRequest]:
     def listen() -> None:  # in a thread: Python handles a signal only when TensorFlow comes back, which may take seconds
         while number := os.read(ours, 1):
             if number[0] in SIGNALS:
-                request.log("stopping after this step; Ctrl-C again ends at once" if request.patient else "stopping")
+                log("stopping after this step; Ctrl-C again ends at once" if request.patient else "stopping")
                 return
 
     listener = Thread(target=listen, daemon=True)
@@ -81,8 +79,7 @@ def stop_request(result: Callable[[], str | None]) -> Iterator[StopRequest]:
     try:
         yield request
     except KeyboardInterrupt:
-        kept = result() or " before there was anything to keep; start again"
-        raise MhaError(f"interrupted{kept}", exit_code=request.exit_code) from None
+        raise MhaError(f"interrupted{result()}", exit_code=request.exit_code) from None
     finally:
         for number, handler in zip(obeyed, handlers, strict=True):
             signal.signal(number, handler)

@@ -54,23 +54,23 @@ def train(
 
     from mha_cli.preparation.prepare import prepare
 
-    def after_a_stop() -> str | None:
+    def after_a_stop() -> str:
         if not task.is_chief:
             return "; the chief says how to go on"
+        if not has_state(folder):
+            return " before there was anything to keep; start again"
         again = shlex.join(["mha", "train", "--config", f"{folder}/{CONFIG}", "--output", f"{folder}", "--resume"])
-        return f"; {folder} keeps what was learnt; go on with: {again}" if has_state(folder) else None
+        return f"; {folder} keeps what was learnt; go on with: {again}"
 
-    with settings_for_less_memory(), stop_request(after_a_stop) as request:
-        holding = run_directory(folder, settings, resume) if task.is_chief else nullcontext(RunDirectory(folder))
-        with holding as held, progress() as shown:
-            request.log = shown.log
-            callbacks = shown if task.is_chief else SILENT
+    with settings_for_less_memory(), progress() as shown, stop_request(shown.log, after_a_stop) as request:
+        callbacks = shown if task.is_chief else SILENT
+        with run_directory(folder, settings, resume) if task.is_chief else nullcontext(RunDirectory(folder)) as run:
             # With other workers later: TensorFlow has to know them before it reads a set of TensorFlow Datasets.
             data = prepare(settings, callbacks) if task.num_workers == 1 else None
             callbacks.log("starting TensorFlow")
             from mha_cli.training.run import train as run_training
 
-            summary = run_training(settings if data is None else data.config, held, request.watched(callbacks), data)
+            summary = run_training(settings if data is None else data.config, run, request.watched(callbacks), data)
     if not task.is_chief:
         return
     print_json(summary) if as_json else render.training(summary, scoring_command(folder, settings))

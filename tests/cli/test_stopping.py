@@ -36,8 +36,8 @@ def test_a_signal_is_answered_before_the_step_is_done(patient: bool, told: str) 
 
     earlier = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
-        with contextlib.suppress(MhaError), stop_request(str) as request:
-            request.patient, request.log = patient, tell
+        with contextlib.suppress(MhaError), stop_request(tell, str) as request:
+            request.patient = patient
             threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # other threads get it, and this one waits as for a long step
             assert answered.wait(TIMEOUT)
