@@ -9,7 +9,7 @@ EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
-MOST_NAMES = 30  # names that one line lists, so that it is still read
+MOST_NAMES = 30  # names in one line of a message
 
 
 class MhaError(Exception):

@@ -97,8 +97,8 @@ class Group(_HelpPage, TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that the arguments name, whole."""
-        name, found, rest = super().resolve_command(ctx, args)
-        return name, found and load_command(str(name)), rest
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and load_command(str(name)), rest
 
 
 @functools.cache
@@ -107,13 +107,13 @@ def load_command(name: str) -> Any:
     name_in_python = name.replace("-", "_")
     module = import_module(f"mha_cli.cli.{name_in_python}")
     callback = _with_single_options(getattr(module, name_in_python))
-    examples = re.sub(r"\n(?! )", "\n\n", module.EXAMPLES)  # one a line, which may go on in indented ones
+    examples = re.sub(r"\n(?! )", "\n\n", module.EXAMPLES)  # one per line; indented lines continue it
     info = CommandInfo(name, cls=Command, callback=callback, epilog=f"[bold]Examples[/bold]\n\n{examples}")
     return get_command_from_info(info, pretty_exceptions_short=False, rich_markup_mode="rich")
 
 
 def _with_single_options(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose dataclass parameters are replaced by one option per field, as Typer needs."""
+    """A command with an option for each field of its dataclass parameters, as Typer needs it."""
     parameters, groups = list[Parameter](), dict[str, Any]()
     for parameter in signature(command, eval_str=True).parameters.values():
         kind = parameter.annotation

@@ -1,10 +1,9 @@
-"""What a shell completes on TAB. Typer takes what begins as the current word does; where nothing fits, the shell offers files."""
+"""Completions for the TAB key of a shell. Typer keeps those that begin like the current word; without any, the shell offers files."""
 
 import glob
 import json
 import os
 import shlex
-from collections.abc import Iterator
 from types import NoneType
 from typing import Literal, get_args, get_origin
 
@@ -26,29 +25,31 @@ def checkpoints_like(incomplete: str) -> list[str]:
 
 def settings_like(incomplete: str) -> list[str]:
     """Settings, ``section.setting=``; a single one also with its values, or with its default where there are too many to name."""
-    found = [(name, values) for name, values in _settings() if name.startswith(incomplete) or incomplete.startswith(name)]
-    # The name stays among the answers: a shell adds a space after a single one.
-    return [name + value for name, values in found for value in ["", *(values if len(found) == 1 else [])]]
+    settings = {name: values for name, values in _settings().items() if name.startswith(incomplete) or incomplete.startswith(name)}
+    if len(settings) != 1:
+        return [*settings]
+    ((name, values),) = settings.items()
+    return [name, *(name + value for value in values)]  # a shell would add a space to a single answer
 
 
-def _settings() -> Iterator[tuple[str, list[str]]]:
+def _settings() -> dict[str, dict[str, None]]:
     """Every setting as ``section.setting=``, and its values."""
     from mha_cli.config.settings import Config, MemoryData, Settings
 
-    found: dict[str, dict[str, None]] = {}
+    settings: dict[str, dict[str, None]] = {}
     for section, outer in Config.model_fields.items():
         kinds = [kind for kind in get_args(outer.annotation) or [outer.annotation] if isinstance(kind, type) and issubclass(kind, Settings)]
         inner = [(f"{section}.{name}=", field) for kind in kinds if kind is not MemoryData for name, field in kind.model_fields.items()]
-        if not inner or outer.default is None:  # a setting of its own, or a section that may be null
+        if not inner or outer.default is None:  # no section, or a section that may be null
             inner.append((f"{section}=", outer))
         for name, field in inner:
             values = get_args(field.annotation) if get_origin(field.annotation) is Literal else [field.default]
             values = [True, False] if field.annotation is bool else values
             words = [value if isinstance(value, str) else json.dumps(value) for value in values if isinstance(value, PLAIN)]
-            found.setdefault(name, {}).update(dict.fromkeys(words))  # a source's, and another's of the same name
-    return ((name, list(words)) for name, words in found.items())
+            settings.setdefault(name, {}).update(dict.fromkeys(words))  # sources share names of settings
+    return settings
 
 
 def _files(pattern: str) -> list[str]:
-    """Paths that fit a pattern, but for those that a shell would have to quote."""
+    """Paths that match a pattern, without those that a shell would have to quote."""
     return sorted(path for path in glob.glob(pattern) if shlex.quote(path) == path)

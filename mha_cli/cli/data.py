@@ -135,8 +135,8 @@ def _print_label_issues(report: LabelIssueReport, layout: Layout | None) -> None
         print_line(f"{report.data}: {', '.join(columns)}", stderr)
     agreement = f"{report.accuracy:.1%} of the labels of {report.num_texts:,} texts are what a model of the others answers"
     print_line(f"{report.data}: {agreement}; contradicted: {report.num_contradicted:,}", stderr)
-    for one in report.label_issues:
-        place = printable(one.file, 200) + (f":{one.line}" if one.line else "")
-        answers = ((one.label, one.probability), (one.suggested, one.suggested_probability))
+    for issue in report.label_issues:
+        location = printable(issue.file, 200) + (f":{issue.line}" if issue.line else "")
+        answers = ((issue.label, issue.probability), (issue.suggested, issue.suggested_probability))
         cells = [cell for label, probability in answers for cell in (printable(label), f"{probability:.4f}")]
-        print("\t".join([place, *cells, printable(" ".join(one.text.split()), SHOWN_CHARACTERS)]))
+        print("\t".join([location, *cells, printable(" ".join(issue.text.split()), SHOWN_CHARACTERS)]))

@@ -1,4 +1,4 @@
-"""`mha doctor`: facts for an error report, found without TensorFlow."""
+"""`mha doctor`: facts for an error report."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -27,30 +27,30 @@ def doctor(
     """
     from mha_cli.report.diagnosis import diagnose
 
-    found = diagnose(checkpoint)
+    facts = diagnose(checkpoint)
     if as_json:
-        print_json(found)
+        print_json(facts)
         return
-    print_figures("Installation", installation(found))
-    print_figures("Machine", machine(found))
-    print_figures("Places", map(_place, found["places"]))
-    if found["checkpoint"]:
-        print_figures("Checkpoint, in order", _checkpoint(found["checkpoint"]))
+    print_figures("Installation", installation(facts))
+    print_figures("Machine", machine(facts))
+    print_figures("Places", map(_place, facts["places"]))
+    if facts["checkpoint"]:
+        print_figures("Checkpoint, in order", _checkpoint(facts["checkpoint"]))
 
 
-def installation(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def installation(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Versions, in words."""
-    return ((name, number or "not installed") for name, number in found["versions"].items())
+    return ((name, number or "not installed") for name, number in facts["versions"].items())
 
 
-def machine(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def machine(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Processor and memory, in words."""
-    yield "cores", f"{found['cores']}"
-    yield "long inputs", found["engine"]
-    yield "bfloat16", ", ".join(found["bfloat16"]) or "no"
-    yield "GPU", f"{listed(found['gpus'])}; for training, with TensorFlow's CUDA packages" if found["gpus"] else "no"
+    yield "cores", f"{facts['cores']}"
+    yield "long inputs", facts["engine"]
+    yield "bfloat16", ", ".join(facts["bfloat16"]) or "no"
+    yield "GPU", f"{listed(facts['gpus'])}; for training, with TensorFlow's CUDA packages" if facts["gpus"] else "no"
     for name, otherwise in (("memory", "unknown"), ("memory available", "unknown"), ("memory limit", "none")):
-        size = found[f"{name.replace(' ', '_')}_bytes"]
+        size = facts[f"{name.replace(' ', '_')}_bytes"]
         yield name, otherwise if size is None else f"{size / 1e9:,.1f} GB"
 
 
@@ -58,9 +58,9 @@ def _place(place: Mapping[str, Any]) -> tuple[str, str]:
     if place["path"] is None:
         return place["what"], f"${place['named_by']} is not set"
     number = place["checkpoints"]
-    found = "does not exist" if not place["exists"] else "exists" if number is None else plural(number, "checkpoint")
+    state = "does not exist" if not place["exists"] else "exists" if number is None else plural(number, "checkpoint")
     named = "" if place["named_by"] == "default" else f"${place['named_by']}, "
-    return place["what"], f"{place['path']} ({named}{found})"
+    return place["what"], f"{place['path']} ({named}{state})"
 
 
 def _checkpoint(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -67,8 +67,8 @@ def evaluate(
             callbacks.note(f"{chosen} on these texts, so their precision and recall are optimistic; --data FILE scores others")
         if output is not None:
             scored = evaluation.thresholds if isinstance(evaluation, Evaluation) else evaluation.labels
-            found = {one.name: one.threshold for one in scored}
-            write_checkpoint(output, replace(model, thresholds=found), small=not model.keras_config)
+            thresholds = {score.name: score.threshold for score in scored}
+            write_checkpoint(output, replace(model, thresholds=thresholds), small=not model.keras_config)
             callbacks.note(f"{output}: written with these thresholds; mha predict applies them")
         elif target:
             callbacks.note("these thresholds are in no checkpoint yet: --output FILE writes one")

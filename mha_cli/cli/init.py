@@ -48,13 +48,13 @@ def init(
     with atomic_write(path) as file:
         file.write(config.encode())
     if as_json:
-        found = asdict(profile)
-        figures, read_as = found.pop("texts"), profile.dialect._asdict()
-        del found["dialect"]
-        print_json({"config": str(path), "test_share": test_share(profile), **found, **read_as, **figures})
+        fields = asdict(profile)
+        figures, dialect = fields.pop("texts"), profile.dialect._asdict()
+        del fields["dialect"]
+        print_json({"config": str(path), "test_share": test_share(profile), **fields, **dialect, **figures})
         return
-    where = f" in {profile.num_files:,} files" if profile.num_files > 1 else ""
-    rows = [*layout_rows(profile.layout), *figure_rows(profile.texts, where), ("test part", test_part(profile))]
+    in_files = f" in {profile.num_files:,} files" if profile.num_files > 1 else ""
+    rows = [*layout_rows(profile.layout), *figure_rows(profile.texts, in_files), ("test part", test_part(profile))]
     print_figures(listed(profile.data, 1), rows)
     print_line(f"written: {path}")
     print_line(f"next: {shlex.join(['mha', 'train', '--config', str(path)])}")

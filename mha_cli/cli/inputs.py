@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mha_cli.checkpoint.file import Checkpoint
     from mha_cli.config.settings import Config
 
-MAX_CHARACTERS = 4_000_000  # of a text in several lines, more than a long novel has: what has no end must not fill the memory
+MAX_CHARACTERS = 4_000_000  # of a text in several lines, more than a long novel has, so that endless input does not fill the memory
 
 
 def load_checkpoint(given: Path | None) -> tuple[Checkpoint, Path]:
@@ -62,7 +62,7 @@ def decodable(text: str) -> str:
 
 
 def look_at_names(texts: Sequence[str]) -> None:
-    """Refuse a text that names a model; say on stderr where one names something else that was likely meant to be read."""
+    """Refuse a text that is the path of a model; print a hint for one that is the path of a file or folder."""
     from mha_cli.runs import checkpoint_in
 
     for text in texts:
@@ -77,7 +77,7 @@ def look_at_names(texts: Sequence[str]) -> None:
 
 
 def refuse_no_text(context: Context) -> None:
-    """Refuse to wait for texts where none can come: on a terminal with the command's help, since nobody has typed one yet."""
+    """Refuse closed standard input and, with the command's help, a terminal."""
     if sys.stdin is None:
         raise MhaError("no text: standard input is closed", f"give one; see `{context.command_path} --help`")
     if sys.stdin.isatty():
@@ -87,13 +87,13 @@ def refuse_no_text(context: Context) -> None:
 
 
 def standard_input() -> int:
-    """The descriptor of standard input, be it open or not."""
+    """The descriptor of standard input, which may be closed."""
     return 0 if sys.stdin is None else sys.stdin.fileno()
 
 
 @dataclass(frozen=True)
 class OneText:
-    """A model, and the one text that it is to read."""
+    """A model, and the text that it reads."""
 
     text: Annotated[str | None, Argument(help="The text to look into; - or nothing reads standard input.")] = None
     checkpoint: options.CheckpointOption = None
@@ -102,9 +102,9 @@ class OneText:
 
 
 def model_and_text(context: Context, given: OneText, reading: options.InputOptions) -> tuple[Checkpoint, str]:
-    """The model and the one text to look into, from the command line, a file or standard input.
+    """The model and the text, from the command line, a file or standard input.
 
-    All plain lines are one text, which may have paragraphs; a record of a table also is one. ``record`` chooses a line or a record.
+    Plain lines together are a text, with paragraphs; so is a record of a table. ``record`` chooses a line or a record.
     """
     if given.text is None and given.path is None:
         refuse_no_text(context)
@@ -118,9 +118,9 @@ def model_and_text(context: Context, given: OneText, reading: options.InputOptio
     texts, name = (record.text for record in records), shown_name(source)
     if given.record is not None:
         count = 0
-        for count, found in enumerate(texts, 1):
+        for count, text in enumerate(texts, 1):
             if count == given.record:
-                return model, found
+                return model, text
         raise MhaError(f"--record {given.record}: {name} has {plural(count, 'text')}", "count them from 1")
     if (reading.form or format_of(source)) == "lines":
         lines, size = list[str](), 0

@@ -12,7 +12,7 @@ from mha_cli.records.reader import Dialect
 
 
 def exclusive(command: str, **options: object) -> None:
-    """Refuse a command of which more than one of these is given; names of options are in Python's spelling."""
+    """Refuse more than one of these options and arguments, which are named as parameters."""
     names = {"texts": "texts", "text": "a text", "checkpoints": "checkpoints"}
     if sum(bool(value) for value in options.values()) > 1:
         either = " or ".join(names.get(name, f"--{name}") for name in options)
@@ -20,27 +20,27 @@ def exclusive(command: str, **options: object) -> None:
 
 
 def goes_with(other: str, **options: object) -> None:
-    """Refuse options that mean something only with another one, or with an argument."""
+    """Refuse options that need another option, or an argument, which is not given."""
     if given := [f"--{name.replace('_', '-')}" for name, value in options.items() if value not in (None, False, 0, [], ())]:
         verb, them = ("goes", "it") if len(given) == 1 else ("go", "them")
         raise MhaError(f"{' and '.join(given)} {verb} with {other}", f"leave {them} out")
 
 
 def output_option(help_text: str, default: str = "", metavar: str | None = None) -> Any:
-    """--output of a command; ``default`` names the file or folder that it writes otherwise."""
+    """--output; ``default`` in words."""
     return Option("--output", "-o", metavar=metavar, help=help_text, show_default=default or True)
 
 
 def split_option(default: str) -> Any:
-    """--split of a command whose ``default`` is a split by its name, or what decides."""
+    """--split; ``default`` in words."""
     help_text = "Split of the data; [bold]validation[/bold] is the part held out in training."
     return Option(metavar="NAME", help=help_text, show_default=default)
 
 
-def column_option(what: str, where: str, default: str) -> Any:
+def column_option(content: str, source: str, default: str) -> Any:
     """--text-column or --label-column."""
-    help_text = f"Column of the {what} in {where}, by name or number."
-    return Option(f"--{what}-column", metavar="NAME", help=help_text, show_default=default)
+    help_text = f"Column of the {content} in {source}, by name or number."
+    return Option(f"--{content}-column", metavar="NAME", help=help_text, show_default=default)
 
 
 def _encoding(name: str) -> str:

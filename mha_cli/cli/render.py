@@ -241,9 +241,9 @@ def layout_rows(layout: Layout) -> Iterator[tuple[str, str]]:
         yield "label separator", f"{layout.label_separator} (several labels per text, such as {printable(layout.label_example, 40)})"
 
 
-def figure_rows(texts: TextFigures, where: str = "") -> Iterator[tuple[str, str]]:
-    """Figures of texts, by name; ``where`` follows their number."""
-    yield "texts", f"{texts.num_texts:,}{where}"
+def figure_rows(texts: TextFigures, files: str = "") -> Iterator[tuple[str, str]]:
+    """Figures of texts, by name; ``files`` follows their number."""
+    yield "texts", f"{texts.num_texts:,}{files}"
     classes = [f"{printable(label)} ({number:,})" for label, number in texts.classes.items()]
     if len(classes) > LISTED_CLASSES:  # the most frequent, and the rarest
         classes[LISTED_CLASSES - 1 :] = [f"… {classes[-1]}"]

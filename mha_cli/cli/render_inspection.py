@@ -24,7 +24,7 @@ MOST_ROWS = 12  # rows of a table: links of a text too long for a heat map, or w
 
 
 def attention(view: AttentionView, block: int, head: int | None) -> None:
-    """A heat map where it fits, else the strongest links and how much each word is looked at; neither of close to uniform attention."""
+    """A heat map if it fits, else the strongest links and how much attention each word receives; of nearly uniform attention, its range."""
     console = stdout_console()
     which = "mean over the heads" if head is None else f"head {head}"
     weights_LL = view.of(block, head)
@@ -44,7 +44,7 @@ def attention(view: AttentionView, block: int, head: int | None) -> None:
 
 
 def explanation(result: Explanation) -> None:
-    """The text with its words coloured or signed by what they decide, then a table of those that decide most."""
+    """The text with each word coloured or signed by its effect, then a table of the words with the largest effects."""
     console = stdout_console()
     coloured = console.color_system is not None and not console.no_color
     by_signs = "+ before a word: it speaks for it, - against it; the more, the stronger"
@@ -76,10 +76,10 @@ def heads(report: HeadReport, pruning: PruningReport | None) -> None:
     """One row per head, and the outcome of pruning."""
     title = f"{report.data}, split {report.split}, {plural(report.num_texts, 'text')}: accuracy {report.accuracy:.2%}"
     rows = []
-    for one in report.heads:
-        figures = (f"{one.accuracy_without:.2%}", f"{100 * one.accuracy_fall:+.2f}", f"{one.importance:.2e}")
-        most = max(one.looks_at, key=one.looks_at.__getitem__)
-        rows.append((f"{one.block}", f"{one.head}", *figures, f"{most} {one.looks_at[most]:.0%}"))
+    for head in report.heads:
+        figures = (f"{head.accuracy_without:.2%}", f"{100 * head.accuracy_fall:+.2f}", f"{head.importance:.2e}")
+        most = max(head.looks_at, key=head.looks_at.__getitem__)
+        rows.append((f"{head.block}", f"{head.head}", *figures, f"{most} {head.looks_at[most]:.0%}"))
     print_table(["block", "head"], ["accuracy\nwithout it", "lost", "gradient\nimportance", "looks most at"], rows, title)
     if pruning is None:
         return
@@ -129,7 +129,7 @@ def _print_links(words: list[str], weights_LL: Array) -> None:
 
 
 def _weighed(word: str, share: float, coloured: bool) -> Text:
-    """A word in blue where it speaks for the class, in orange where against it, or so many signs before it; neither below a tenth."""
+    """A word in blue if it speaks for the class, in orange if against it; or with one to three signs. Below a tenth it stays plain."""
     strength = sum(abs(share) > limit for limit in (0.1, 0.33, 0.66))
     if not coloured:
         return Text(("+" if share > 0 else "-") * strength + word)

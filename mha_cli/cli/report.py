@@ -56,18 +56,18 @@ def report(
         from mha_cli.report.diagnosis import diagnose
         from mha_cli.report.page import write_page
 
-        found = report_on(run_name(path), model, labelled, word_order, history, callbacks)
+        contents = report_on(run_name(path), model, labelled, word_order, history, callbacks)
         facts = diagnose()
         made_with = {name: fact for name, fact in (*installation(facts), *machine(facts)) if name != "memory available"}  # never the same
-        write_page(found, made_with, _commands(path, model.config, split, given), page)
+        write_page(contents, made_with, _commands(path, model.config, split, given), page)
     print_line(f"written: {page}")
 
 
 def _commands(checkpoint: Path, config: Config, split: str | None, given: DataOptions) -> list[str]:
-    """The commands that make the page again, with the training if the checkpoint is a run's and its texts can be read again."""
+    """The commands that write the same page again; the training comes first if its config and texts are at hand."""
     trained = checkpoint.name == CHECKPOINT and config.data.source != "memory"
     words = ["mha", "report", "again" if trained else checkpoint.name]
     for name, value in {"split": split, **asdict(given)}.items():
-        for one in filter(None, value if isinstance(value, list) else [value]):
-            words += [f"--{name.replace('_', '-')}", *([] if one is True else [one])]
+        for item in filter(None, value if isinstance(value, list) else [value]):
+            words += [f"--{name.replace('_', '-')}", *([] if item is True else [item])]
     return [*(["mha train --config config.yaml --output again"] if trained else []), shlex.join(words)]
