@@ -86,10 +86,7 @@ def _config_of(given: Sequence[str], reading: options.LabelledFileOptions, overr
     if name in recipe_names() or name.endswith((".yaml", ".yml")):
         if others:
             raise MhaError(f"{printable(name, 200)}: a config is read alone", "name its data in it, or with --set data.train=FILE")
-        for option, value in asdict(reading).items():
-            if value:
-                setting = "quoting=false" if value is True else f"{option}={printable(value)}"
-                raise MhaError(f"--{option.replace('_', '-')} goes with files alone", f"write --set data.{setting}")
+        options.goes_with("files, not with a config", **asdict(reading))
         return load_config(find_config(name), overrides), None
     for override in overrides:
         if (key := override.partition("=")[0].strip()) in ("data.train", "data.text_column", "data.label_column"):

@@ -83,10 +83,7 @@ def evaluate(
 def _target(given: str) -> tuple[Measure, float]:
     """What --find-threshold asks for: a measure and its value."""
     name, _, value = given.partition("=")
-    try:
-        share = float(value)
-    except ValueError:
-        share = 0.0
+    share = float(value) if value.replace(".", "", 1).isdecimal() else 0.0
     if name not in ("precision", "recall") or not 0 < share <= 1:
         raise MhaError(f"--find-threshold {printable(given, 60)}: names no precision or recall", "write precision=0.95 or recall=0.9")
     return cast("Measure", name), share

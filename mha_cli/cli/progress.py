@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -27,7 +27,14 @@ def progress(status: str = "") -> Iterator[Callbacks]:
     with _console() as console:
         show = partial(print_line, console=console)
         if not console.is_terminal:
-            count = now_and_then(show)
+            last = time.monotonic()
+
+            def count(line: str) -> None:
+                nonlocal last
+                if time.monotonic() - last > PLAIN_SECONDS:
+                    last = time.monotonic()
+                    show(line)
+
             in_training = Callbacks(
                 log=show,
                 count=count,
@@ -73,19 +80,6 @@ def _console() -> Iterator[Console]:
         return
     with os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding=sys.stderr.encoding, errors=sys.stderr.errors) as terminal:
         yield Console(file=terminal)
-
-
-def now_and_then(show: Callable[[str], None]) -> Callable[[str], None]:
-    """A function that shows a line if ``PLAIN_SECONDS`` have passed since the last one."""
-    last = time.monotonic()
-
-    def line(text: str) -> None:
-        nonlocal last
-        if time.monotonic() - last > PLAIN_SECONDS:
-            last = time.monotonic()
-            show(text)
-
-    return line
 
 
 def step_text(progress: StepProgress) -> tuple[str, str]:

@@ -153,7 +153,7 @@ SECTIONS: dict[str, list[Case]] = {
         Case("export good.keras -f onx -o x", "Invalid value for '--format' / '-f': 'onx' is not one of 'int8', …"),
         Case("export good.keras -f int8 -o x --no-quoting", "--no-quoting goes with --data; leave it out"),
         Case("data sample.yaml reviews.csv", "sample.yaml: a config is read alone; name its data in it, or with --set data.train=FILE"),
-        Case("data mine.yaml --label-column x", "--label-column goes with files alone; write --set data.label_column=x"),
+        Case("data mine.yaml --label-column x", "--label-column goes with files, not with a config; leave it out"),
         Case("data reviews.csv --set data.train=y", "--set data.train goes with a config, not with files; …"),
         Case(f"{TRAIN} --resume", "--resume needs --output; name the run directory to go on with"),
         Case(

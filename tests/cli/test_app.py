@@ -125,7 +125,6 @@ def test_missing_packages_are_named(
 @pytest.mark.parametrize(
     ("module", "arguments", "package"),
     [
-        ("typer", "doctor", "typer<1,>=0.20"),
         ("pyarrow", "predict -c small.keras film -o answers.parquet", "pyarrow>=17"),
         pytest.param("sklearn", "train --config sample", "scikit-learn<2,>=1.6", marks=pytest.mark.process),  # TensorFlow starts before
         pytest.param("keras", "export small.keras -f saved-model -o exported", "keras<4,>=3.13", marks=pytest.mark.process),
