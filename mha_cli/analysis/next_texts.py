@@ -28,15 +28,12 @@ class NextTexts:
 
     def __init__(self, classifier: Classifier, number: int, known: Container[int]) -> None:
         self._classifier, self._number, self._known = classifier, number, known
-        self.num_words = self.num_unknown = 0  # of all texts; see ``Prediction``
         self._candidates: dict[int, tuple[float, Record]] = {}  # margin and record of each, by ``same_text``
 
     def add(self, predicted: Iterable[Predicted]) -> None:
         """Take further predictions. Texts without a word, known ones and repeated ones are left out."""
         for record, prediction in predicted:
             key = same_text(record.text)
-            self.num_words += prediction.num_words
-            self.num_unknown += prediction.num_unknown
             if not (prediction.empty or key in self._known):
                 probabilities_C = np.fromiter(prediction.probabilities.values(), np.float32)
                 thresholds_C = None if prediction.labels is None else self._classifier.checkpoint.label_thresholds

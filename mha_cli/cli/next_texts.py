@@ -66,11 +66,8 @@ def write_next_texts(
     records = read_inputs(files, input_form, *columns, standard_input(), reading.dialect, warnings.append, answering.on_wait)
     with opened_output(output) as file:
         with counter(shown=True) as count:
-            num_texts = 0
 
             def add(batch: list[Predicted]) -> None:
-                nonlocal num_texts
-                num_texts += len(batch)
                 next_texts.add(batch)
                 count(len(batch))
 
@@ -79,7 +76,7 @@ def write_next_texts(
             chosen = next_texts.chosen()
         if not chosen:
             given = printable(" ".join(files), 200)
-            reason = "each text is in the run's files or has no words" if num_texts else "holds no text"
+            reason = "each text is in the run's files or has no words" if answering.num_texts else "holds no text"
             raise MhaError(f"{given}: {reason}", "give texts without labels")
         label = reading.label_column or getattr(data, "label_column", None) or "label"
         weight = getattr(data, "weight_column", None)
@@ -103,5 +100,5 @@ def write_next_texts(
     told = f"{plural(len(rows), 'text')}, the most useful first; write the labels into the column {printable(label)}"
     if model.config.is_multi_label:
         told += f", '{printable(model.config.cell_separator)}' between them; an empty cell means no label"
-    unknown = warning_of_unknown(next_texts.num_unknown, next_texts.num_words)
+    unknown = warning_of_unknown(answering.num_unknown, answering.num_words)
     print(*shown_warnings(warnings), *filter(None, [unknown]), told, sep="\n", file=sys.stderr)

@@ -116,19 +116,16 @@ def predict(
         answer_writer(output_format, file, choice, model.class_names, names) as write,
         counter(shown=not (on_terminal or quiet or typed)) as count,
     ):
-        num_texts = num_written = num_unknown = num_words = num_withheld = 0
+        num_written = num_withheld = 0
 
         def write_batch(batch: list[Predicted]) -> None:
-            nonlocal num_texts, num_written, num_unknown, num_words, num_withheld
+            nonlocal num_written, num_withheld
             answered = []
-            for record, prediction in batch:
-                num_texts += 1
-                num_unknown += prediction.num_unknown
-                num_words += prediction.num_words
+            for number, (record, prediction) in enumerate(batch, answering.num_texts - len(batch) + 1):
                 num_withheld += choice.threshold is None and prediction.is_withheld
                 answer = choice.answer(prediction)
                 if not only or answer.label is not None:
-                    answered.append((num_texts, record, answer))
+                    answered.append((number, record, answer))
             if answered and quiet:
                 raise Exit
             write(answered)
@@ -137,9 +134,9 @@ def predict(
 
         answering.run(records, write_batch)
     remarks = [] if quiet else shown_warnings(warnings)
-    remarks.append(warning_of_unknown(num_unknown, num_words))
+    remarks.append(warning_of_unknown(answering.num_unknown, answering.num_words))
     if num_withheld:
-        withheld = f"no answer to {num_withheld:,} of {plural(num_texts, 'text')}: below the checkpoint's thresholds"
+        withheld = f"no answer to {num_withheld:,} of {plural(answering.num_texts, 'text')}: below the checkpoint's thresholds"
         remarks.append(f"{withheld}; --threshold 0 answers all")
     for remark in filter(None, remarks):
         print(remark, file=sys.stderr)

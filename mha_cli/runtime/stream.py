@@ -47,6 +47,7 @@ class Answering:
 
     def __init__(self, classifier: Classifier, workers: int = 1) -> None:
         self._classifier, self._num_workers = classifier, workers
+        self.num_texts = self.num_words = self.num_unknown = 0  # of the answered texts; see ``Prediction``
         self._most_records = min(MOST_IN_A_STREAM, most_together(len(classifier.checkpoint.class_names)))
         self._first_records = self._batch_records = min(FIRST_BATCH_RECORDS, self._most_records)
         self._held: list[Record] = []
@@ -56,7 +57,14 @@ class Answering:
 
     def run(self, records: Iterable[Record], write: Callable[[list[Predicted]], object]) -> None:
         """Answer all records; ``write`` takes the answers of each batch as soon as they are there. Few records are read ahead."""
-        self._write = write
+
+        def counted(predicted: list[Predicted]) -> None:
+            self.num_texts += len(predicted)
+            self.num_words += sum(prediction.num_words for _, prediction in predicted)
+            self.num_unknown += sum(prediction.num_unknown for _, prediction in predicted)
+            write(predicted)
+
+        self._write = counted
         with ExitStack() as self._stack:
             try:
                 for record in records:
