@@ -7,9 +7,9 @@ from importlib import import_module
 from inspect import Parameter, Signature, signature
 from typing import Any
 
+from typer import Typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
-from typer.main import get_command_from_info
-from typer.models import CommandInfo
+from typer.main import get_command
 
 from mha_cli.errors import MhaError
 
@@ -108,8 +108,9 @@ def load_command(name: str) -> Any:
     module = import_module(f"mha_cli.cli.{name_in_python}")
     callback = _with_single_options(getattr(module, name_in_python))
     examples = re.sub(r"\n(?! )", "\n\n", module.EXAMPLES)  # one per line; indented lines continue it
-    info = CommandInfo(name, cls=Command, callback=callback, epilog=f"[bold]Examples[/bold]\n\n{examples}")
-    return get_command_from_info(info, pretty_exceptions_short=False, rich_markup_mode="rich")
+    app = Typer(add_completion=False, rich_markup_mode="rich")
+    app.command(name, cls=Command, epilog=f"[bold]Examples[/bold]\n\n{examples}")(callback)
+    return get_command(app)
 
 
 def _with_single_options(command: Callable[..., None]) -> Callable[..., None]:
