@@ -8,7 +8,7 @@ from typer import Context, Option
 
 from mha_cli.cli import options
 from mha_cli.cli.console import print_json
-from mha_cli.cli.inputs import OneText, model_and_text
+from mha_cli.cli.inputs import InspectedText, model_and_text
 from mha_cli.cli.output import refuse_output, refuse_picture, save_picture
 from mha_cli.errors import printable, shown_path
 
@@ -20,7 +20,7 @@ mha attention --input review.txt --html attention.html"""
 
 def attention(
     context: Context,
-    given: OneText,
+    given: InspectedText,
     reading: options.InputOptions,
     block: Annotated[int, Option(min=0, help="Encoder block, from 0.")] = 0,
     head: Annotated[int | None, Option(min=0, help="Head of the block, from 0.", show_default="the mean over all heads")] = None,

@@ -42,7 +42,7 @@ def batch(
 
     The exit code is 1 if a file could not be read; the others are done.
     """
-    options.exclusive("batch", shard=shard, address=address)
+    options.exclusive("batch", {"--shard": shard, "--address": address})
     prepare_to_compute()
 
     from mha_cli.batch.run import classify_archive  # NumPy: keep `mha --help` fast

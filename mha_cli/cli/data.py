@@ -59,7 +59,7 @@ def data(
     if number is not None:
         from mha_cli.cli.next_texts import write_next_texts
 
-        options.exclusive("data", next=number, **{"label-issues": label_issues}, set=overrides)
+        options.exclusive("data", {"--next": number, "--label-issues": label_issues, "--set": overrides})
         return write_next_texts(files, number, checkpoint, form, reading, output, as_json)
     options.goes_with("--next", checkpoint=checkpoint, output=output, format=form)
     config, layout = _config_of(files, reading, overrides or [])

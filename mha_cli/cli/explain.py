@@ -7,7 +7,7 @@ from typer import Context, Option
 
 from mha_cli.cli import options
 from mha_cli.cli.console import print_json
-from mha_cli.cli.inputs import OneText, model_and_text
+from mha_cli.cli.inputs import InspectedText, model_and_text
 from mha_cli.cli.output import refuse_output
 from mha_cli.cli.progress import progress
 
@@ -20,7 +20,7 @@ mha explain "A superb film with a dreadful ending." --label neg"""
 
 def explain(
     context: Context,
-    given: OneText,
+    given: InspectedText,
     reading: options.InputOptions,
     label: Annotated[str | None, Option(metavar="CLASS", help="Class to explain, instead of the answer.")] = None,
     gradients: Annotated[bool, Option("--gradients", help="Add integrated gradients; this starts TensorFlow.")] = False,

@@ -92,7 +92,7 @@ def standard_input() -> int:
 
 
 @dataclass(frozen=True)
-class OneText:
+class InspectedText:
     """A model, and the text that it reads."""
 
     text: Annotated[str | None, Argument(help="The text to look into; - or nothing reads standard input.")] = None
@@ -101,14 +101,14 @@ class OneText:
     record: Annotated[int | None, Option(min=1, metavar="N", help="Number of the text, from 1.", show_default="all plain lines")] = None
 
 
-def model_and_text(context: Context, given: OneText, reading: options.InputOptions) -> tuple[Checkpoint, str]:
+def model_and_text(context: Context, given: InspectedText, reading: options.InputOptions) -> tuple[Checkpoint, str]:
     """The model and the text, from the command line, a file or standard input.
 
     Plain lines together are a text, with paragraphs; so is a record of a table. ``record`` chooses a line or a record.
     """
     if given.text is None and given.path is None:
         refuse_no_text(context)
-    options.exclusive(str(context.info_name), text=given.text is not None, input=given.path)
+    options.exclusive(str(context.info_name), {"a text": given.text is not None, "--input": given.path})
     if given.text is not None and given.text != STANDARD_INPUT:
         reading.refuse(record=given.record)
         look_at_names([given.text])

@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,12 +12,10 @@ from mha_cli.errors import MhaError, printable
 from mha_cli.records.reader import Dialect
 
 
-def exclusive(command: str, **options: object) -> None:
-    """Refuse more than one of these options and arguments, which are named as parameters."""
-    names = {"texts": "texts", "text": "a text", "checkpoints": "checkpoints"}
-    if sum(bool(value) for value in options.values()) > 1:
-        either = " or ".join(names.get(name, f"--{name}") for name in options)
-        raise MhaError(f"{command} takes either {either}, not both", "leave one of them out")
+def exclusive(command: str, options: Mapping[str, object]) -> None:
+    """Refuse more than one of these options and arguments."""
+    if sum(map(bool, options.values())) > 1:
+        raise MhaError(f"{command} takes either {' or '.join(options)}, not both", "leave one of them out")
 
 
 def goes_with(other: str, **options: object) -> None:

@@ -75,7 +75,7 @@ def predict(
     """
     if not texts and not inputs:
         refuse_no_text(context)
-    options.exclusive("predict", texts=texts, input=inputs)
+    options.exclusive("predict", {"texts": texts, "--input": inputs})
     if not only:
         options.goes_with("--only", quiet=quiet)
     if quiet and output is not None:

@@ -48,7 +48,7 @@ def shuffle_test(
     from mha_cli.preparation.scored_texts import labelled_texts, refuse_unreadable, word_order_split
 
     paths = [checkpoint_in(path) for path in checkpoints or []]
-    options.exclusive("shuffle-test", checkpoints=paths, config=config)
+    options.exclusive("shuffle-test", {"checkpoints": paths, "--config": config})
     if config is not None:
         options.goes_with("checkpoints", data=given.data)
     elif not paths:

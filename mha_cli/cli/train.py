@@ -36,7 +36,7 @@ def train(
     """Train a classifier from a YAML config; the best epoch on validation is kept."""
     if resume and output is None:
         raise MhaError("--resume needs --output", "name the run directory to go on with")
-    options.exclusive("mha train", config=config, **{"from": base})
+    options.exclusive("mha train", {"--config": config, "--from": base})
     if base:
         from mha_cli.preparation.training_on import config_to_train_on  # NumPy: keep `mha --help` fast
 
