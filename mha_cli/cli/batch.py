@@ -56,7 +56,7 @@ def batch(
         address=address,
         workers=workers,
         shard=shard,
-        record_format=reading.form,
+        record_format=reading.record_format,
         text_column=reading.text_column,
         dialect=reading.dialect,
         part_format=output_format,

@@ -44,7 +44,7 @@ def data(
     output: Annotated[
         Path | None, options.output_option("With --next: file to write, .csv or .jsonl.", "standard output, as CSV", "FILE")
     ] = None,
-    form: options.FormatOption = None,
+    record_format: options.FormatOption = None,
     overrides: options.SetOption = None,
     *,
     reading: options.LabelledFileOptions,
@@ -60,8 +60,8 @@ def data(
         from mha_cli.cli.next_texts import write_next_texts
 
         options.exclusive("data", {"--next": number, "--label-issues": label_issues, "--set": overrides})
-        return write_next_texts(files, number, checkpoint, form, reading, output, as_json)
-    options.goes_with("--next", checkpoint=checkpoint, output=output, format=form)
+        return write_next_texts(files, number, checkpoint, record_format, reading, output, as_json)
+    options.goes_with("--next", checkpoint=checkpoint, output=output, format=record_format)
     config, layout = _config_of(files, reading, overrides or [])
     with progress("reading") as callbacks:
         if label_issues is None:

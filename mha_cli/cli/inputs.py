@@ -114,7 +114,7 @@ def model_and_text(context: Context, given: InspectedText, reading: options.Inpu
         look_at_names([given.text])
         return load_checkpoint(given.checkpoint)[0], decodable(given.text)
     model, source = load_checkpoint(given.checkpoint)[0], str(given.path or STANDARD_INPUT)
-    records = read_inputs([source], reading.form, reading.text_column, (), model.text_column, standard_input(), reading.dialect)
+    records = read_inputs([source], reading.record_format, reading.text_column, (), model.text_column, standard_input(), reading.dialect)
     texts, name = (record.text for record in records), shown_name(source)
     if given.record is not None:
         count = 0
@@ -122,7 +122,7 @@ def model_and_text(context: Context, given: InspectedText, reading: options.Inpu
             if count == given.record:
                 return model, text
         raise MhaError(f"--record {given.record}: {name} has {plural(count, 'text')}", "count them from 1")
-    if (reading.form or format_of(source)) == "lines":
+    if (reading.record_format or format_of(source)) == "lines":
         lines, size = list[str](), 0
         for line in texts:
             lines.append(line)

@@ -33,7 +33,7 @@ def write_next_texts(
     files: Sequence[str],
     number: int,
     checkpoint: Path | None,
-    input_form: Format | None,
+    record_format: Format | None,
     reading: LabelledFileOptions,
     output: Path | None,
     as_json: bool,
@@ -63,7 +63,7 @@ def write_next_texts(
     classifier = Classifier(model, Engine(model, "auto"))
     next_texts, answering = NextTexts(classifier, number, known), Answering(classifier, usual_workers())
     columns, warnings = (reading.text_column, [ALL], model.text_column), list[str]()
-    records = read_inputs(files, input_form, *columns, standard_input(), reading.dialect, warnings.append, answering.on_wait)
+    records = read_inputs(files, record_format, *columns, standard_input(), reading.dialect, warnings.append, answering.on_wait)
     with opened_output(output) as file:
         with counter(shown=True) as count:
 

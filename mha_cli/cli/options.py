@@ -96,7 +96,7 @@ FormatOption = Annotated[
 class InputOptions(_HasDialect):
     """How texts without labels are read."""
 
-    form: FormatOption = None
+    record_format: FormatOption = None
     text_column: Annotated[str | None, column_option("text", "the input", "as in training, else text")] = None
     encoding: EncodingOption = None
     no_quoting: NoQuotingOption = False
@@ -104,7 +104,7 @@ class InputOptions(_HasDialect):
     def refuse(self, **others: object) -> None:
         """Refuse these options, and others of a file or a stream, where texts come as arguments."""
         given = asdict(self)
-        goes_with("--input and standard input", format=given.pop("form"), **given, **others)
+        goes_with("--input and standard input", format=given.pop("record_format"), **given, **others)
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ def predict(
     choice = Choice(threshold, tuple(only or ()), _number_of_classes(top_k))
     on_terminal = output is None and sys.stdout.isatty()
     as_records = bool(only) and not (as_json or on_terminal or fields or top_k)
-    formats: list[Format] = ["lines"] if given else [reading.form or format_of(path) for path in paths]
+    formats: list[Format] = ["lines"] if given else [reading.record_format or format_of(path) for path in paths]
     output_format = answer_format(output, as_json, formats if as_records else ())
 
     prepare_to_compute()
@@ -106,7 +106,7 @@ def predict(
         records = given_texts(given, names)
     else:
         columns, calls = (reading.text_column, names, model.text_column), (warnings.append, answering.on_wait)
-        records = read_inputs(paths, reading.form, *columns, standard_input(), reading.dialect, *calls)
+        records = read_inputs(paths, reading.record_format, *columns, standard_input(), reading.dialect, *calls)
     if ALL in names and output_format != "jsonl":
         names, records = with_columns_of_the_first(names, records)
     # No count where the terminal shows answers or typed texts.
