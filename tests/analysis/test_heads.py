@@ -204,7 +204,7 @@ def test_retraining_mends_and_keeps_the_shapes(monitor: str, tmp_path: Path) -> 
     """Of a run whose last epoch was kept, the most accurate one is, since the last may be worse than the start."""
     rows = ((f"lamp {number} {('broke', 'works')[number % 2]}", ("bad", "good")[number % 2]) for number in range(200))
     data = ["data.source=files", f"data.train={write_table(tmp_path / 'lamps.csv', rows)}", "training.epochs=1"]
-    checkpoint = trained_in_numpy(load_config(TINY, [*data, "model.attention_implementation=fused"]), tmp_path)
+    checkpoint = trained_in_numpy(load_config(TINY, data), tmp_path)
     pruned = with_training(without_heads(checkpoint, [(0, 0)]), learning_rate=1e-1, monitor=monitor)
     path = "classifier/kernel"  # answers the opposite
     pruned = dataclasses.replace(pruned, weights={**pruned.weights, path: -pruned.weights[path]})

@@ -150,7 +150,7 @@ def test_the_answers_label_the_texts_without_labels(data: PreparedData) -> None:
 
 @pytest.mark.usefixtures("trained_in_numpy")
 def test_the_last_epochs_may_leave_the_guesses_out(data: PreparedData) -> None:
-    config = numpy_config(schedule="cosine").changed(training={"finetune_epochs": 1})
+    config = numpy_config(schedule="cosine", teacher="a run").changed(training={"finetune_epochs": 1})
     both = with_taught(data, random_answers())
     trainer = NumpyTrainer(config, both)
     progress: list[StepProgress] = []
