@@ -26,7 +26,7 @@ def test_table_equals_the_keras_model(model_case: ModelCase) -> None:
     assert total == num_parameters(model_case.config, model_case.vocabulary_size, model_case.num_classes)
 
 
-@pytest.mark.parametrize("name", ["additive", "heads-by-block", "linear-in-windows", "subwords", "sinusoidal-odd-width"])
+@pytest.mark.parametrize("name", ["heads-by-block", "linear-in-windows", "subwords", "sinusoidal-odd-width"])
 def test_table_equals_a_file_that_keras_saved(name: str, random_weights: Callable[..., dict[str, np.ndarray]], tmp_path: Path) -> None:
     model_case = MODEL_CASES[name]
     table, model, weights = parameter_table(*model_case), build_classifier(*model_case), random_weights(*model_case)

@@ -186,8 +186,8 @@ def test_the_work_decides_and_no_clock(most_work: float, blocks: str | int, trai
     monkeypatch.setattr(trainable_blocks, "perf_counter", iter(range(0, 10**9, 10**5)).__next__)  # a busy machine
     monkeypatch.setattr(trainable_blocks, "MOST_WORK", most_work)
     config, notes = load_config(Path("tuned", "config.yaml")).changed(training={"trainable_blocks": "auto"}), list[str]()
-    decided = trainable_blocks.decide_trainable_blocks(config, prepare(config), Callbacks(note=notes.append))
-    assert decided == config.changed(training={"trainable_blocks": blocks})
+    data = trainable_blocks.decide_trainable_blocks(prepare(config), Callbacks(note=notes.append))
+    assert data.config == config.changed(training={"trainable_blocks": blocks})
     assert re.fullmatch(rf"about .+,... minutes fine-tuned, .+ frozen; training.trainable_blocks={blocks} by .+", notes[0])
 
 
