@@ -4,10 +4,11 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import repeat
+from os import SEEK_END
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from mha_cli.errors import MhaError, printable, reason_of
+from mha_cli.errors import MhaError, reason_of
 from mha_cli.records.lines import MAX_LINE_BYTES
 from mha_cli.records.objects import json_line
 from mha_cli.records.reader import Reading
@@ -17,7 +18,7 @@ from mha_cli.system.whole_files import temporary_faults
 BATCH_ROWS = 16  # rows that are decoded together: few, since a small file may say that all of them hold the same long text
 BUFFER_BYTES, MOST_METADATA_BYTES = 1 << 20, 1 << 26
 GROUP_BYTES = 1 << 25  # bytes of the records that are written as one row group
-MOST_INFLATED = 100  # times its packed size that more than a row's bytes of a column may take unpacked; texts shrink to a tenth at best
+MOST_INFLATED = 100  # times the file's size that more than a row's bytes of a row group may take unpacked; texts shrink to a tenth at best
 NEEDS = "it takes the whole file, unpacked"
 
 
@@ -65,12 +66,10 @@ def parquet_rows(file: IO[bytes], name: str, wanted: dict[str, str] | None = Non
     for column, setting in (wanted or {}).items():
         if not any(f"{path}.".startswith(f"{column}.") for path in paths):
             raise missing_column(column, setting, paths, name)
-    read = tuple(f"{column}." for column in wanted or ())
-    chunks = (group.column(number) for group in groups for number, path in enumerate(paths) if not wanted or f"{path}.".startswith(read))
-    for chunk in chunks:
-        packed, unpacked = chunk.total_compressed_size, chunk.total_uncompressed_size
-        if unpacked > max(MAX_LINE_BYTES, MOST_INFLATED * packed):
-            problem = f'the column "{printable(chunk.path_in_schema)}" unpacks from {packed:,} to {unpacked:,} bytes'
+    num_bytes = file.seek(0, SEEK_END)
+    for group in groups:  # not its columns: pyarrow ends the process over a damaged one
+        if group.total_byte_size > max(MAX_LINE_BYTES, MOST_INFLATED * num_bytes):
+            problem = f"{num_bytes:,} bytes of which a part unpacks to {group.total_byte_size:,} bytes"
             raise MhaError(f"{name}: {problem}", "write one text per row")
     batches, number = opened.iter_batches(BATCH_ROWS, columns=wanted and list(wanted), use_threads=False), 0
     while True:
