@@ -156,7 +156,6 @@ def test_a_whole_section_as_an_override() -> None:
         ("a.b.c.d=1", "--set a.b.c.d: a is not a setting; choose from auto, data, linear, model, seed, task, text, training"),
         ("model.num_heads.x=4", "--set model.num_heads.x: model.num_heads is {'x': 4}; it should be a valid integer"),
         ("data={source: x}", "--set data: data.source is 'x'; choose from sample, tfds, files"),
-        ("training.seed=4", "--set training.seed is not a setting; did you mean seed?"),
         ("model.num_heads=[2, x]", "--set model.num_heads is 'x'; it should be a valid integer"),
         ("training.optimizer=sgd", "--set training.optimizer is 'sgd'; it should be 'adamw', 'adam' or 'rmsprop'"),
         ("training.trainable_blocks=-1", "--set training.trainable_blocks is -1; it should be greater than or equal to 0"),
@@ -184,21 +183,17 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
     [
         # Keys
         ("data: 3\nname: x\n", "x.yaml:2: name is not a setting; choose from auto, data, linear, model, seed, task, text, training"),
-        ("model:\n  xyz: 4\n", "x.yaml:2: model.xyz is not a setting; choose from activation, conv_kernel_size, "),
         ("\n\ndata:\n  source: files\n  trian: x.csv\n", "x.yaml:5: data.trian is not a setting; did you mean train?"),
         ('"\\e[31mred": 1\n', r"x.yaml:1: \x1b[31mred is not a setting; choose from auto, data, linear, model, seed, task, text, training"),
         # Types
         ("seed: 2020-01-01\n", "x.yaml:1: seed is datetime.date(2020, 1, 1); it should be a valid integer"),
-        ("data: sample\n", "x.yaml:1: data is 'sample', not a section of settings; write `key: value` lines below it"),
         ("data:\n  source: [files]\n", "x.yaml:2: data.source is ['files']; choose from sample, tfds, files"),
         ("data:\n  num_texts: 300\n", "x.yaml:1: data.source is missing; choose from sample, tfds, files"),
         ("data:\n  source: files\n", f"x.yaml:1: {NO_DATA}"),
         ('data: {source: tfds, name: "\\uD800"}', r"x.yaml:1: data.name is '\ud800'; it should be a valid string, unable to parse raw "),
         # Sizes
         ("model:\n  num_heads: 1000\n", "x.yaml:2: model.num_heads is 1000; it should be less than or equal to 256"),
-        ("seed: 99999999999999999999999\n", "x.yaml:1: seed is 99999999999999999999999; it should be less than 2147483648"),
         (f"training: {{epochs: {10**75}}}", f"x.yaml:1: training.epochs is {10**58}…; it should be less than or equal to 10000"),
-        ("data: {source: files, train: ''}", "x.yaml:1: data.train is ''; string should have at least 1 character"),
         ("data: {source: files, train: x, test: [y, '']}", "x.yaml:1: data.test is ''; string should have at least 1 character"),
         # Numbers that are none
         ("model:\n  dropout: -.inf\n", "x.yaml:2: model.dropout is -inf; it should be a finite number"),

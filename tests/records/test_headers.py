@@ -29,13 +29,9 @@ INTENTS = column(["question", "comment", "greeting", "title"])
     [
         (["spam", "message"], rows(SPAM, column(TEXTS))),
         (["id", "sms", "spam"], rows(IDS, column(TEXTS[:-1]), SPAM)),
-        (["text", "label", "note", "note"], rows(column(TEXTS), SPAM, column(["x"]), column([""]))),
         (["what happened", "verdict"], rows(column(TEXTS), SPAM)),
-        (["Bewertung", "Kommentar"], rows(STARS, column(TEXTS))),
         (["question", "intent"], rows(column(SHORT), INTENTS)),
-        (["text", "label", "2019"], rows(column(TEXTS), SPAM, STARS)),
         (["review", "stars", "Would you buy it again?"], rows(column(TEXTS), STARS, SPAM)),
-        (["0", "1"], rows(column(TEXTS), column(["0", "1"]))),
         (["spam_text", "2nd_label"], rows(column(TEXTS), SPAM)),
         (["title", "body", "topic"], rows(column(SHORT), column(TEXTS), INTENTS)),
         (["text", "label"], rows(["only one"], ["text"])),
@@ -49,15 +45,12 @@ def test_headers(first: list[str], below: list[list[str]]) -> None:
     ("first", "below"),
     [
         (["The lamp broke.", "spam"], rows(column(TEXTS), SPAM)),
-        (["spam", "nice one"], rows(SPAM, column(TEXTS))),
         (["superb", "spam"], rows(column([*TEXTS, "dreadful"]), SPAM)),
         (["what is it", "question"], rows(column(SHORT), INTENTS)),
-        (["my new title", "title"], rows(column(SHORT), INTENTS)),
         (["1", "nice one", "spam"], rows(IDS, column(TEXTS), SPAM)),
         (["great, but late", "5"], rows(column(TEXTS), STARS)),
         (["2", "0"], rows(column(TEXTS), column(["0", "1"]))),
         (["很好", "正面"], rows(column(["不好吃", "很快", "难吃"]), column(["正面", "负面"]))),
-        (["spam", "no comment"], rows(SPAM, column(TEXTS))),
         (["", ""], rows(column(TEXTS), SPAM)),
     ],
 )
@@ -73,7 +66,6 @@ def test_first_rows_that_are_none(first: list[str], below: list[list[str]]) -> N
         (["0", "1"], [1, 0], True),
         (["sms", "spam"], [0, 1], False),
         (["what is it", "question"], [0, 1], False),
-        (["what is it", "question"], [0], False),
         (["A question.", "question"], [0], False),
     ],
 )

@@ -47,9 +47,7 @@ LINES = {
     "nul-and-not-utf-8": (b"nul\x00inside\n\x00\n\xc3\x28\n", [b"nul\x00inside\n", b"\x00\n", b"\xc3\x28\n"]),
     "other-separators-do-not-end-a-line": ("\u2028line\x0b\x0c\x1c\x85\u2029\n".encode(), ["\u2028line\x0b\x0c\x1c\x85\u2029\n".encode()]),
     "byte-order-mark-at-the-start-alone": (b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\n", [b"one\n", b"\xef\xbb\xbftwo\n"]),
-    "byte-order-mark-alone": (b"\xef\xbb\xbf", []),
     "half-a-byte-order-mark": (b"\xef\xbbone", [b"\xef\xbbone\n"]),
-    "half-a-gzip-mark": (b"\x1f", [b"\x1f\n"]),
 }
 
 

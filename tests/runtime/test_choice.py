@@ -19,20 +19,16 @@ def top_classes(choice: Choice, prediction: Prediction) -> list[str]:
     [
         (Choice(), 0.0, "mixed", ["mixed", "good", "bad"]),
         (Choice(top_k=1), 0.0, "mixed", ["mixed"]),
-        (Choice(top_k=9), 0.0, "mixed", ["mixed", "good", "bad"]),
         (Choice(threshold=0.5), 0.0, "mixed", ["mixed"]),
         (Choice(threshold=0.51), 0.0, None, []),
-        (Choice(threshold=0.3, top_k=1), 0.0, "mixed", ["mixed"]),
         (Choice(only=("bad", "mixed")), 0.0, "mixed", ["mixed", "good", "bad"]),
         (Choice(only=("bad", "good")), 0.0, None, ["mixed", "good", "bad"]),
         # A threshold replaces the rule that the class must be the most probable one.
         (Choice(only=("good",), threshold=0.3), 0.0, "good", ["mixed", "good"]),
-        (Choice(only=("good",), threshold=0.31), 0.0, None, ["mixed"]),
         (Choice(only=("bad", "good"), threshold=0.2), 0.0, "good", ["mixed", "good", "bad"]),
         # Thresholds of the checkpoint.
         (Choice(), 0.5, "mixed", ["mixed", "good", "bad"]),
         (Choice(), 0.51, None, []),
-        (Choice(only=("mixed",)), 0.51, None, []),
         (Choice(threshold=0.3), 0.51, "mixed", ["mixed", "good"]),  # what is given by hand counts alone
         (Choice(threshold=0.6), 0.5, None, []),
     ],

@@ -42,11 +42,10 @@ def test_equals_the_keras_model(model_case: ModelCase, random_weights: Callable[
 @pytest.mark.parametrize(
     "model",
     [
-        {"max_ngram": 2, "ngram_buckets": 32},
         {"positions": "sinusoidal"},
         {"num_blocks": 2, "num_heads": [3, 1], "key_dim": 3},
     ],
-    ids=["bigrams", "sinusoidal", "heads-by-block"],
+    ids=["sinusoidal", "heads-by-block"],
 )
 def test_reviews_longer_than_a_block_of_queries_equal_the_keras_model(
     model: dict[str, Any], random_weights: Callable[..., dict[str, np.ndarray]]

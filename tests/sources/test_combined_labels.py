@@ -11,7 +11,6 @@ from mha_cli.sources.combined_labels import find_combined
         ({"Delivery": 9, "Technical": 8, "Delivery,Technical": 5}, (5, "Delivery,Technical", ",")),
         ({"a|b": 2, "b|c": 1, "a | c|": 1, "other": 5}, (4, "a|b", "|")),
         ({"12;45": 3, "45;7": 1, "7;12": 4}, (8, "7;12", ";")),
-        ({"joy": 9, "anger": 9, "joy/anger": 3, "fear": 1}, (3, "joy/anger", "/")),
         ({'["a", "b"]': 3, '["a"]': 2, '["b"]': 4}, (9, '["a", "b"]', ",")),
         ({"['praise']": 24, "['blame']": 24, "['praise', 'price']": 9, "['blame', 'price']": 10, "[]": 1}, (68, "['blame', 'price']", ",")),
         ({"['a']": 5, "['b']": 6}, (11, "['b']", ",")),
