@@ -4,7 +4,6 @@ import dataclasses
 import signal
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from mha_cli.config.loading import config_to_yaml, load_config
@@ -14,46 +13,21 @@ from mha_cli.system.callbacks import SILENT, StepProgress
 from tests.cli.command import RESUME, TIMEOUT, TINY, run_mha, start_training, wait_for_line
 from tests.training.interruptions import assert_same_run, interrupt, train
 
-STEPS, NUM_UNLABELLED = 7, 97  # steps of an epoch: 216 texts in batches of 32
-
-WORDS = ("film", "plot", "cast", "scene", "it")
+STEPS = 7  # of an epoch: 216 texts in batches of 32
 
 
 @pytest.fixture(scope="module")
-def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
+def config() -> Config:
     """Everything that draws or is fitted."""
-    folder = tmp_path_factory.mktemp("texts")
-    rng = np.random.default_rng(0)
-
-    def text(good: bool) -> str:
-        return " ".join([*rng.choice(WORDS, rng.integers(1, 9)).tolist(), "fine" if good != (rng.random() < 0.25) else "dull"])
-
-    rows = [f"{text(bool(number % 2))},{['neg', 'pos'][number % 2]}" for number in range(240)]
-    (folder / "train.csv").write_text("\n".join(["text,label", *rows]) + "\n")
-    (folder / "more.txt").write_text("\n".join(text(bool(number % 2)) for number in range(NUM_UNLABELLED)) + "\n")
     settings = {
-        "data.source": "files",
-        "data.train": folder / "train.csv",
-        "data.unlabelled": folder / "more.txt",
-        "data.validation_share": 0.1,
-        "model.embed_dim": 8,
-        "model.num_heads": 2,
-        "model.feed_forward_dim": 8,
-        "model.dropout": 0.2,
-        "model.max_ngram": 2,
-        "model.ngram_buckets": 64,
-        "model.conv_kernel_size": 3,
-        "linear.max_ngram": 2,
-        "linear.buckets": 256,
-        "linear.context_windows": "[3]",
-        "text.subword_characters": 9,
-        "model.subword_buckets": 32,
-        "training.epochs": 2,
-        "training.learning_rate": 0.01,
-        "training.word_dropout": 0.2,
-        "training.schedule": "warmup-cosine",
+        "data": {"num_texts": 240, "validation_share": 0.1},
+        "text": {"subword_characters": 9},
+        "model": {"embed_dim": 8, "num_heads": 2, "feed_forward_dim": 8, "dropout": 0.2, "max_ngram": 2, "ngram_buckets": 64}
+        | {"conv_kernel_size": 3, "subword_buckets": 32},
+        "linear": {"max_ngram": 2, "buckets": 256, "context_windows": [3]},
+        "training": {"epochs": 2, "learning_rate": 0.01, "word_dropout": 0.2, "schedule": "warmup-cosine"},
     }
-    return load_config(TINY, [f"{key}={value}" for key, value in settings.items()])
+    return load_config(TINY, [f"{section}.{key}={value}" for section, values in settings.items() for key, value in values.items()])
 
 
 @pytest.fixture(scope="module")
