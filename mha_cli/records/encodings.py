@@ -80,7 +80,7 @@ def refuse_binary(beginning: bytes, name: str, encoding: str | None = None) -> N
     kind = next((known for magic, known in BINARIES.items() if beginning.startswith(magic)), None)
     if beginning[257:].startswith(b"ustar"):
         kind = kind or ("a tar archive", "unpack it first")
-    elif encoding is None and (len(probed) >= _LEAST_PROBED or b"\0" in probed) and controls > MOST_CONTROLS * len(probed):
+    elif encoding is None and len(probed) >= _LEAST_PROBED and controls > MOST_CONTROLS * len(probed):
         kind = kind or ("binary data", f"{_EXPORT}, or name their encoding")
     if kind:
         raise MhaError(f"{name}: {kind[0]}, not texts", kind[1])

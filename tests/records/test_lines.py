@@ -78,8 +78,7 @@ def test_a_byte_that_the_encoding_does_not_have() -> None:
 
 def test_many_control_characters_are_no_text() -> None:
     message = "x: binary data, not texts; save the texts as CSV in UTF-8, or name their encoding"
-    for data in (bytes(100), bytes(range(32, 64)) + bytes(range(8)), "fine".encode("utf-16-le")):
-        assert error_of([data]) == message
+    assert error_of([bytes(100)]) == error_of([bytes(range(32, 64)) + bytes(range(8))]) == message
     for text in ("\0\nsuperb\0dreadful\n", "\x1b[1mbold\x1b[0m and \x1b[2mdim\x1b[0m\tone\r\n"):
         assert b"".join(lines_of([text.encode()])).decode() == text
 
