@@ -25,5 +25,5 @@ def test_characters_stay_as_they_are_unless_they_do_harm(value: Any, written: st
 @given(st.dictionaries(st.text(st.characters()), st.text(st.characters())))
 def test_any_text_is_one_line_of_utf_8_and_comes_back(value: dict[str, str]) -> None:
     written = plain_json(value).encode().decode()
-    assert json.loads(written) == value
+    assert json.loads(written) == json.loads(json.dumps(value))  # which joins surrogates
     assert len(written.splitlines()) == 1

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow.parquet
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mha_cli.errors import MhaError
@@ -385,6 +385,7 @@ def test_any_stream_is_read_or_refused_alike_however_it_is_cut(data: bytes, form
         return found, ""
 
     found, problem = outcome([])
+    assume("binary data" not in problem)  # which the first bytes tell, as far as they have come
     assert outcome(cuts) == (found, problem)
     assert not problem or (problem.startswith("x") and problem.isprintable())
     for record in found:
