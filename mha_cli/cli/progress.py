@@ -22,11 +22,11 @@ PLAIN_SECONDS = 15.0  # seconds between two plain lines that only count
 def progress(status: str = "") -> Iterator[Callbacks]:
     """Callbacks that show the progress of a training; or of shorter work, from a first line on (``status``), as a line that vanishes.
 
-    Where there is no terminal, a training has plain lines, and shorter work only those that are to be kept in view.
+    Where there is no terminal, or a dumb one, a training has plain lines, and shorter work only those that are to be kept in view.
     """
     with _console() as console:
         show = partial(print_line, console=console)
-        if not console.is_terminal:
+        if not console.is_terminal or console.is_dumb_terminal:
             last = time.monotonic()
 
             def count(line: str) -> None:
