@@ -102,10 +102,8 @@ class MHAClassifier(ClassifierMixin, BaseEstimator):
         """The most probable class of every text, (N,), or where a text may have several, a matrix (N, C) of 0 and 1."""
         check_is_fitted(self)
         if self.model_.checkpoint.config.is_multi_label:
-            names, predictions = list(map(str, self.classes_)), self.model_.predict(_texts_of(X))
-            return np.array([[name in (prediction.labels or ()) for name in names] for prediction in predictions], int).reshape(
-                -1, len(names)
-            )
+            thresholds = dict(zip(self.model_.classes, self.model_.checkpoint.label_thresholds, strict=True))
+            return (self.predict_proba(X) >= [thresholds.get(str(label), 1.0) for label in self.classes_]).astype(int)
         columns = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[columns])
 
