@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from mha_cli.errors import MhaError, plural, printable
@@ -11,7 +11,7 @@ from mha_cli.records.headers import are_numbers, is_header
 from mha_cli.records.lines import MAX_LINE_BYTES
 from mha_cli.records.reader import Reading, StreamWarnings
 from mha_cli.records.record import SEPARATORS, Record, is_number
-from mha_cli.records.rows import Row, TableLines, num_quoted_rows
+from mha_cli.records.rows import MOST_BLANK, Row, TableLines, num_quoted_rows
 
 EXCEL_LINE = re.compile(rb"sep=([,;|\t])\r?\n")  # what Excel may put before a table
 MOST_LINES = 100  # lines that are looked at before one of several separators that fit is taken
@@ -88,7 +88,11 @@ def table_records(preferred: str, lines: Iterable[bytes | MhaError], reading: Re
         return
     location, num_columns = f"{reading.name}:{first.line}", len(first.values)
     names = [value.strip() for value in first.values]
-    text_at, fields_at = columns.find(names, location)
+    try:
+        text_at, fields_at = columns.find(names, location)
+    except MhaError:
+        refuse_title(first, rows, columns.text, reading.name)
+        raise
     has_header, header = columns.has_header or are_numbers(names), b"".join(first.lines)
     if not has_header:
         if is_header(first.values, [at for at in (text_at, *fields_at) if at < num_columns]):
@@ -118,6 +122,22 @@ def table_records(preferred: str, lines: Iterable[bytes | MhaError], reading: Re
         warnings.count_quoted_rows(first_quoted, num_drawn, reading.no_quoting)
     if empty and header and columns.required:
         raise no_texts_below(reading.name)
+
+
+def refuse_title(first: Row, below: Iterable[Row], column: str, name: str) -> None:
+    """Raise an MhaError if the first row of a table is a title: it has one cell that is not blank, and a row below names the column."""
+    if len(title := [cell for value in first.values if (cell := value.strip())]) > 1:
+        return
+    for row in islice(below, MOST_BLANK):
+        line = b"".join(row.lines).decode("utf-8", "replace").strip()
+        if column in (cell.strip(' "') for separator in SEPARATORS for cell in line.split(separator)):
+            raise title_above(f"{name}:{first.line}", title[0], line)
+
+
+def title_above(location: str, title: str, header: str) -> MhaError:
+    """The fault of a table whose first row is a title."""
+    fault = f'"{printable(title)}" is a title above the header {printable(header)}'
+    return MhaError(f"{location}: {fault}", "remove the lines above the header")
 
 
 def other_width(row: Row, num_columns: int, separator: str, name: str, header: bool) -> MhaError:

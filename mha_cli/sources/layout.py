@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeAlias
 
-from mha_cli.errors import MhaError, listed, plural, printable, shown_path
+from mha_cli.errors import MhaError, listed, plural, shown_path
 from mha_cli.records.headers import LABEL_NAMES, LEAST_TEXTS, USUAL_NAMES, are_numbers, has_header, plain_name
 from mha_cli.records.line_formats import json_object
 from mha_cli.records.objects import dotted_keys, value_at
@@ -17,7 +17,7 @@ from mha_cli.records.reader import USUAL, Dialect
 from mha_cli.records.readers import Format, text_lines
 from mha_cli.records.record import SEPARATORS, Columns, is_number, shown_columns
 from mha_cli.records.rows import Row
-from mha_cli.records.tables import no_texts_below, other_width, table_rows
+from mha_cli.records.tables import no_texts_below, other_width, table_rows, title_above
 from mha_cli.sources.combined_labels import find_combined
 from mha_cli.sources.labels import labels_in, name_of
 from mha_cli.sources.raw_files import file_pieces, file_reading, is_folder, labelled_format, unpacked_file
@@ -148,8 +148,7 @@ def _table(
         else:
             plain = {plain_name(name) for name in below.columns if below.header}
             if len(plain) > 1 and "" not in plain and (plain & USUAL_NAMES or max(map(len, values.values())) >= LEAST_TEXTS):
-                above = f'"{printable(title)}" is a title above the header {printable(", ".join(below.columns))}'
-                raise MhaError(f"{reading.name}:{top}: {above}", "remove the lines above the header")
+                raise title_above(f"{reading.name}:{top}", title, ", ".join(below.columns))
     header = bool(rows) and (columns.has_header or has_header(rows[0], rows[1:]))
     if header and len(rows) == 1:
         if broken:

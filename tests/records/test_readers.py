@@ -307,6 +307,7 @@ def test_damaged_parquet_is_read_or_refused_in_one_line(at: int, other: bytes) -
 # Faults
 
 
+ABOVE = "remove the lines above the header"
 ONE_OBJECT = "write one JSON object per line"
 DOUBLE = 'a quote inside a quoted text is written twice: ""'
 JSON, TABLE = b'{"text": "good"}\n\n', b'id,text\n1,"a\nb"\n'
@@ -338,6 +339,8 @@ FAULTS: list[tuple[Format, int, bytes, str, dict[str, Any]]] = [
         {},
     ),
     ("csv", 1, TABLE + b"1,a\rb", "x:4: a carriage return inside a field; save it with LF or CRLF line ends, or quote the field", {}),
+    ("csv", 0, b"Films of 2024\n\nid,text\n1,2", f'x:1: "Films of 2024" is a title above the header id,text; {ABOVE}', {}),
+    ("csv", 0, b"Films;;\r\n ; ;\r\nid;text;x\r\n", f'x:1: "Films" is a title above the header id;text;x; {ABOVE}', {}),
     ("csv", 0, b"\nid,txt\n1,2", 'x:2: no column "text" among id, txt; did you mean txt? (see --text-column)', {}),
     ("csv", 0, b"\na,text\n1,2", 'x:2: no column "b" among a, text; set --field', {"fields": ["b"]}),
     ("csv", 0, b"a,a,text", 'x:1: the column "a" occurs 2 times; rename all but one of them', {"fields": ["a"]}),
