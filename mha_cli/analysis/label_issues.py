@@ -27,7 +27,7 @@ from mha_cli.linear.regularization import choose_regularization
 from mha_cli.linear.stacking import answers_alone
 from mha_cli.preparation.scored_texts import texts_at
 from mha_cli.sources.labelled_text import LabelledText
-from mha_cli.sources.labels import find_respelt, name_of
+from mha_cli.sources.labels import find_respelt, merged
 from mha_cli.sources.opening import open_source
 from mha_cli.sources.stored_texts import StoredTexts
 from mha_cli.sources.targets import are_several, rarest_classes
@@ -76,8 +76,8 @@ def find_label_issues(config: Config, most: int, by_options: bool = False, callb
     texts = StoredTexts(counted(source.read(split), source.name, callbacks))
     corpus = Corpus(texts, config.text, source.class_names, f"{source.name}, split {split}")
     if respelt := find_respelt(corpus.sizes):  # which `mha init` proposes to merge
-        earlier = {label: respelt.get(name_of(other), other) for label, other in config.data.merge_labels.items()}
-        return find_label_issues(config.changed(data={"merge_labels": earlier | respelt}), most, by_options, callbacks)
+        given = source.class_names and tuple(name for name in source.class_names if name not in respelt)
+        corpus = Corpus(merged(texts, respelt), config.text, given, f"{source.name}, split {split}")
     if config.auto:
         config = decide(config, corpus.facts())
     labels, names, num_texts = corpus.labels, corpus.class_names, len(corpus)
