@@ -57,12 +57,16 @@ SetOption = Annotated[
     list[str] | None,
     Option("--set", "-s", metavar="KEY.PATH=VALUE", help="Change a setting; can be repeated.", autocompletion=settings_like),
 ]
-CHECKPOINT = "A checkpoint, or the run directory that holds it."
-CheckpointArgument = Annotated[Path, Argument(help=CHECKPOINT, autocompletion=checkpoints_like)]
+CHECKPOINT_HELP = "A checkpoint, or the run directory that holds it."
+CheckpointArgument = Annotated[Path, Argument(help=CHECKPOINT_HELP, autocompletion=checkpoints_like)]
 CheckpointOption = Annotated[
     Path | None,
     Option(
-        "--checkpoint", "-c", help=CHECKPOINT, show_default="$MHA_CHECKPOINT, the last run, or mha's own", autocompletion=checkpoints_like
+        "--checkpoint",
+        "-c",
+        help=CHECKPOINT_HELP,
+        show_default="$MHA_CHECKPOINT, the last run, or mha's own",
+        autocompletion=checkpoints_like,
     ),
 ]
 HtmlOption = Annotated[Path | None, Option(help="Write a page for a browser, as one file.")]
