@@ -81,6 +81,11 @@ class TfdsData(DataSettings):
 Column = Annotated[str | None, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
 """A column by its name, or by its number as a YAML file may have it."""
 
+Words = Annotated[str | list[str], BeforeValidator(lambda value: "" if value is None else value)]
+"""What a class is about: a line, or several; empty for none."""
+
+ClassName = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is int else value), Field(min_length=1)]
+
 LABEL_SEPARATOR = "|"  # between several labels in one cell, where the training data have none
 
 FilePath = Annotated[str, Field(min_length=1)]
@@ -345,11 +350,20 @@ class Config(Settings):
         "single-label", description="Labels of a text: one, or any number; lists of labels and data.label_separator make it multi-label."
     )
     seed: int = Field(0, ge=0, lt=2**31, description="Seed of the validation split, the initial weights, the batch order and dropout.")
+    classes: dict[ClassName, Words] = Field(
+        {}, description="Classes in words: a line or several for each, which a pretrained encoder or word vectors compare with texts."
+    )
     data: Annotated[SampleData | TfdsData | FilesData | MemoryData, Field(discriminator="source")] = SampleData()
     text: TextConfig = TextConfig()
     model: ModelConfig = ModelConfig()
     linear: LinearConfig | None = Field(None, description="The linear model beside the encoder; null for none.")
     training: TrainingConfig = TrainingConfig()
+
+    @property
+    def class_lines(self) -> list[tuple[str, str]]:
+        """The name of a class and a line of its words, for each line."""
+        lines = {name: [words] if isinstance(words, str) else words for name, words in self.classes.items()}
+        return [(name, line.strip()) for name, words in lines.items() for line in words if line.strip()]
 
     @property
     def is_multi_label(self) -> bool:

@@ -40,6 +40,15 @@ def class_probabilities(
 
 
 @quiet_overflow
+def pooled_features(
+    tokens: Array, weights: Weights, config: Config, encoder: Callable[[Array, Array], Array] | None = None, pieces_BP: Array | None = None
+) -> Array:
+    """What the encoder makes of padded tokens, pooled, (B, D); arguments as of ``class_probabilities``."""
+    features: Array = ForwardPass(weights, config).features(tokens if pieces_BP is None else pieces_BP, encoder)
+    return finite(features)
+
+
+@quiet_overflow
 def attention_weights(tokens: Array, weights: Weights, config: Config) -> list[Array]:
     """Which position looks at which: the attention weights (B, H, L, M) of every block; tokens as of ``class_probabilities``."""
     operations = NumpyOperations(keep_attention=True)
@@ -96,11 +105,14 @@ class ForwardPass:
 
     def probabilities(self, tokens: Any, pieces_BP: Any = None, encoder: Callable[..., Any] | None = None) -> Any:
         """Probabilities of all classes, (B, C); arguments as of ``class_probabilities``."""
-        encoder_tokens = tokens if pieces_BP is None else pieces_BP
-        features_BD = (encoder or self.pooled)(self.embed(encoder_tokens), ids_of(encoder_tokens) > 0)
+        features_BD = self.features(tokens if pieces_BP is None else pieces_BP, encoder)
         if self.linear:
             features_BD = self.ops.concatenate([features_BD, self.linear_logits(tokens)], axis=1)
         return self.classify(features_BD)
+
+    def features(self, tokens: Any, encoder: Callable[..., Any] | None = None) -> Any:
+        """What the encoder makes of its tokens, pooled, (B, D)."""
+        return (encoder or self.pooled)(self.embed(tokens), ids_of(tokens) > 0)
 
     def embed(self, tokens: Any) -> Any:
         """Token embedding, n-grams that end there, the mean of its subwords, their convolution and position embedding, (B, L, D)."""

@@ -18,7 +18,7 @@ from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.corpus.batches import Rows, padded, scoring_batches
 from mha_cli.errors import MhaError
 from mha_cli.runtime.engine import Engine
-from mha_cli.runtime.forward import class_probabilities
+from mha_cli.runtime.forward import class_probabilities, pooled_features
 from mha_cli.system.processor import available_cores
 from mha_cli.system.working_memory import MOST_BYTES
 
@@ -58,8 +58,19 @@ class Scorer:
         lengths = np.array([text.input_length for text in texts], dtype=np.int64)
         return self._score(lengths, lambda row: (texts[row].tokens, texts[row].pieces))
 
-    def _score(self, lengths: Int64s, read: Callable[[int], TokensAndPieces], on_texts: Callable[[int], None] = lambda _: None) -> Floats:
-        """Score texts of these lengths; ``read`` gives a text by its number."""
+    def features(self, texts: Sequence[EncodedText], on_texts: Callable[[int], None] = lambda _: None) -> Floats:
+        """The pooled output of the encoder, (N, D), for texts from a ``TextPipeline``."""
+        lengths = np.array([text.input_length for text in texts], dtype=np.int64)
+        return self._score(lengths, lambda row: (texts[row].tokens, texts[row].pieces), on_texts, pooled_features)
+
+    def _score(
+        self,
+        lengths: Int64s,
+        read: Callable[[int], TokensAndPieces],
+        on_texts: Callable[[int], None] = lambda _: None,
+        forward: Callable[..., Floats] = class_probabilities,
+    ) -> Floats:
+        """What ``forward`` computes of texts of these lengths; ``read`` gives a text by its number."""
         checkpoint = self._checkpoint
         memory_estimate = replace(checkpoint.memory_estimate, in_blocks=True)
         memory_estimate.refuse_too_long(int(lengths.max(initial=0)))
@@ -73,18 +84,19 @@ class Scorer:
             has_pieces = pieces[0] is not None
             padded_tokens, padded_pieces = padded(tokens, 1 if has_pieces else length), padded(pieces, length) if has_pieces else None
             with errors_naming(checkpoint):
-                return class_probabilities(padded_tokens, checkpoint.weights, checkpoint.config, chosen, padded_pieces)
+                return forward(padded_tokens, checkpoint.weights, checkpoint.config, chosen, padded_pieces)
 
-        probabilities, done = np.zeros((len(lengths), len(checkpoint.class_names)), dtype=np.float32), 0
+        width = len(checkpoint.class_names) if forward is class_probabilities else checkpoint.config.model.embed_dim
+        computed, done = np.zeros((len(lengths), width), dtype=np.float32), 0
         most_tokens = min(BATCH_TOKENS, BATCH_NUMBERS // checkpoint.config.model.embed_dim)
         batches = list(scoring_batches(lengths, memory_estimate, most_tokens))
         most_bytes = max((memory_estimate.num_bytes(len(rows), int(lengths[rows[-1]])) for rows in batches), default=1)
         threads = min(self._threads, max(1, MOST_BYTES // most_bytes))
-        for rows, probabilities_BC in zip(batches, in_threads(compute, batches, threads), strict=True):
-            probabilities[rows] = probabilities_BC
+        for rows, of_batch in zip(batches, in_threads(compute, batches, threads), strict=True):
+            computed[rows] = of_batch
             done += len(rows)
             on_texts(done)
-        return probabilities
+        return computed
 
 
 def in_threads(function: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:

@@ -10,17 +10,18 @@ from collections.abc import Iterator
 from copy import copy
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import keras
 import numpy as np
 
-from mha_cli.arrays import Array, Bools, Floats, Int32s
+from mha_cli.arrays import Floats, Int32s
 from mha_cli.config.parameters import encoder_shape
 from mha_cli.config.settings import Config
 from mha_cli.corpus.batches import Rows
 from mha_cli.corpus.class_weights import loss_weights
 from mha_cli.corpus.encoded_texts import EncodedTexts, join_texts
+from mha_cli.linear.last_layer import fit_last_layer
 from mha_cli.linear.stacking import probabilities_of
 from mha_cli.model.classifier import build_classifier, start_from
 from mha_cli.model.outputs import compile_forward, predict_outputs
@@ -33,9 +34,6 @@ from mha_cli.system.working_memory import MemoryEstimate
 from mha_cli.training.computed_once import computed_once
 from mha_cli.training.learner import Learner
 
-STRENGTHS = (0.1, 1.0, 10.0)  # candidates for scikit-learn's C; cross-validation chooses
-FOLDS = 3
-ABSENT_LOGIT = -10.0  # logit of a class that has no text
 START_SCALE = 0.3  # factor of the last layer that fine-tuning starts from
 
 
@@ -107,45 +105,5 @@ class FrozenEncoder(Learner):
 
     def _fit(self) -> tuple[Floats, Floats]:
         """Kernel (D, U) and bias (U,) of the logistic regression."""
-        data = self.data
-        features_ND, labels = self._features_ND[: len(data.train)], data.train.labels
-        if are_several(labels):
-            kernels, biases = zip(*(_fit_label(features_ND, is_label, data.train.weights) for is_label in labels.T), strict=True)
-            return np.stack(kernels, axis=1).astype(np.float32), np.array(biases, np.float32)
-        weights = loss_weights(self.config, data.train, len(data.class_names))
-        folds = min(FOLDS, int(np.bincount(labels)[np.unique(labels)].min()))
-        fitted = _regression(features_ND, labels, folds, weights)
-        if len(fitted.classes_) == len(data.class_names):
-            return fitted.coef_.T.astype(np.float32), fitted.intercept_.astype(np.float32)
-        kernel_DU = np.zeros((features_ND.shape[1], len(data.class_names)), np.float32)
-        bias_U = np.full(len(data.class_names), ABSENT_LOGIT, np.float32)
-        bias_U[fitted.classes_] = 0.0
-        class_ids = fitted.classes_[-len(fitted.intercept_) :]  # of two classes the second one
-        kernel_DU[:, class_ids], bias_U[class_ids] = fitted.coef_.T, fitted.intercept_
-        return kernel_DU, bias_U
-
-
-def _fit_label(features_ND: Floats, is_label: Bools, weights: Floats | None) -> tuple[Floats, float]:
-    """Kernel (D,) and bias of one label, of texts that may have several."""
-    num_with, num_without = is_label.sum(), (~is_label).sum()
-    if min(num_with, num_without) < FOLDS:  # too few to cross-validate: the label's share of the texts alone
-        return np.zeros(features_ND.shape[1], np.float32), float(np.log((num_with + 0.5) / (num_without + 0.5)))
-    fitted = _regression(features_ND, is_label, FOLDS, weights)
-    return fitted.coef_[0], float(fitted.intercept_[0])
-
-
-def _regression(features_ND: Floats, labels: Array, folds: int, weights: Floats | None = None) -> Any:
-    """A fitted logistic regression; cross-validation chooses its strength, if there are at least two ``folds``."""
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import cross_val_score
-
-    def model(strength: float) -> Any:
-        return LogisticRegression(C=strength, max_iter=1_000)
-
-    def score(strength: float) -> float:
-        params = {} if weights is None else {"sample_weight": weights}
-        scores = cross_val_score(model(strength), features_ND, labels, scoring="neg_log_loss", cv=folds, params=params)
-        return float(scores.mean())
-
-    best = max(STRENGTHS, key=score) if folds > 1 else 1.0  # a class with a single text cannot be left out
-    return model(best).fit(features_ND, labels, weights)
+        train, num_classes = self.data.train, len(self.data.class_names)
+        return fit_last_layer(self._features_ND[: len(train)], train.labels, num_classes, loss_weights(self.config, train, num_classes))
