@@ -38,14 +38,15 @@ def load_checkpoint(given: Path | None) -> tuple[Checkpoint, Path]:
     return checkpoint, path
 
 
-def given_config(given: str, overrides: Sequence[str] | None) -> tuple[Config, str]:
-    """The config that ``--config`` means, with the settings of ``--set``, and the usual name of its run."""
+def given_config(given: str, overrides: Sequence[str] | None, classes: Path | None = None) -> tuple[Config, str]:
+    """The config that ``--config`` means, with the words of ``--classes`` and the settings of ``--set``, and the usual name of its run."""
     from mha_cli.config.loading import load_config
     from mha_cli.config.recipes import find_config, new_run_name
+    from mha_cli.sources.class_words import read_class_words
 
     refuse_texts_as_config(given)
     file = find_config(given)
-    config = load_config(file, overrides or [])
+    config = load_config(file, overrides or [], None if classes is None else read_class_words(classes))
     return config, new_run_name(file, config)
 
 

@@ -57,6 +57,10 @@ SetOption = Annotated[
     list[str] | None,
     Option("--set", "-s", metavar="KEY.PATH=VALUE", help="Change a setting; can be repeated.", autocompletion=settings_like),
 ]
+ClassesOption = Annotated[
+    Path | None,
+    Option("--classes", metavar="FILE", help="Classes in words: YAML (name: words), or CSV with the columns class and words."),
+]
 CHECKPOINT_HELP = "A checkpoint, or the run directory that holds it."
 CheckpointArgument = Annotated[Path, Argument(help=CHECKPOINT_HELP, autocompletion=checkpoints_like)]
 CheckpointOption = Annotated[

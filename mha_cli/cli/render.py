@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mha_cli.training.run_files import TrainingSummary
 
 
+NOT_KNOWN = "not known: no text has a label; 100 that are drawn at random tell it to about 10 points, 400 to 5"
 LISTED_CLASSES = 8
 LEAST_SHARE = 0.001
 TABLE_CLASSES = 15  # classes that a table shows; of more, the worst
@@ -32,12 +33,15 @@ def training(summary: TrainingSummary, following: str) -> None:
     calibration = {} if after is None else {"calibration error": f"{after:.4f}, without a scale and a shift {before:.4f}"}
     if (held_out := summary.metrics.get("accuracy_on_its_held_out_texts")) is not None:
         calibration["on the base's texts"] = f"{held_out:.2%} of those held out; the base {summary.metrics['accuracy_of_base']:.2%}"
-    figures = {
-        "checkpoint": str(summary.checkpoint),
-        "epoch kept": f"{best.epoch} of {summary.epochs_run}",
+    known = {
         "validation accuracy": f"{best.validation_accuracy:.2%} of {plural(summary.num_validation, 'text')}",
         "validation loss": f"{best.validation_loss:.4f}",
         **calibration,
+    }
+    figures = {
+        "checkpoint": str(summary.checkpoint),
+        "epoch kept": f"{best.epoch} of {summary.epochs_run}",
+        **({"accuracy": NOT_KNOWN} if "guessed_texts" in summary.metrics else known),
         "trained on": plural(summary.num_train, "text"),
         "weights": f"{summary.num_parameters:,}",
         "vocabulary": f"{summary.vocabulary_size:,} ids",

@@ -28,6 +28,7 @@ mha train --from runs/reviews --set data.train=corrections.csv"""
 def train(
     config: options.ConfigOption = "",
     base: Annotated[Path | None, Option("--from", metavar="RUN", help="Train on: a run whose texts, words and weights come first.")] = None,
+    classes: options.ClassesOption = None,
     overrides: options.SetOption = None,
     output: Annotated[Path | None, options.output_option("Run directory to write.", "runs/NAME of the config or the data")] = None,
     resume: Annotated[bool, Option("--resume", help="Continue the interrupted run in --output from its last saved step.")] = False,
@@ -37,6 +38,7 @@ def train(
     if resume and output is None:
         raise MhaError("--resume needs --output", "name the run directory to go on with")
     options.exclusive("mha train", {"--config": config, "--from": base})
+    options.exclusive("mha train", {"--classes": classes, "--from": base})
     if base:
         from mha_cli.preparation.training_on import config_to_train_on  # NumPy: keep `mha --help` fast
 
@@ -44,7 +46,7 @@ def train(
         first, _, number = name.rpartition("-")
         name = first if number.isdecimal() and (RUNS / first).exists() else name  # after few-2 comes few-3
     elif config:
-        settings, name = given_config(config, overrides)
+        settings, name = given_config(config, overrides, classes)
     else:
         raise MhaError("no config", "give --config RECIPE, or --from RUN to train on")
     task = task_of(settings.training.distribution)

@@ -4,7 +4,7 @@ Whatever does not fit becomes one line that names the file, the line, the settin
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any, get_args
@@ -23,9 +23,12 @@ from mha_cli.errors import MhaError, did_you_mean, printable
 MAX_PARAMETERS = 1_000_000_000  # weights of the largest model, 4 GB in float32; more is taken for a typo
 
 
-def load_config(path: Path | str, overrides: Sequence[str] = ()) -> Config:
-    """Read a YAML config and apply ``key.path=value`` overrides in order."""
-    return config_of(read_yaml(Path(path)), overrides)
+def load_config(path: Path | str, overrides: Sequence[str] = (), classes: Mapping[str, Any] | None = None) -> Config:
+    """Read a YAML config and apply ``key.path=value`` overrides in order; ``classes`` replaces that setting."""
+    document = read_yaml(Path(path))
+    if classes:
+        document.value["classes"] = {**classes}
+    return config_of(document, overrides)
 
 
 def config_of(document: YamlDocument, overrides: Sequence[str] = ()) -> Config:
@@ -126,15 +129,13 @@ def _config_error(error: ValidationError, document: YamlDocument, override_keys:
             value = printable(repr(first["input"]["source"]), 60) if kind == "union_tag_invalid" else "missing"
             return MhaError(f"{location} data.source is {value}", "choose from sample, tfds, files")
         case "missing":
-            of_data = keys == ("data", "train")
-            hint = "give it with --set data.train=FILE, or let `mha init FILE` write a config" if of_data else "add it"
-            return MhaError(f"{setting} is missing", hint)
+            return MhaError(f"{setting} is missing", "add it")
         case "value_error":
             message = str(first["ctx"]["error"])
             if not keys:  # a rule across sections, which names its settings
                 settings = [tuple(setting.split(".")) for setting in re.findall(r"[a-z]+\.[a-z_]+", message)]
                 given = (setting for setting in settings if setting in override_keys or setting in document.lines)
-                location = _location(next(given, ()), document, override_keys)
+                location = _location(next(given, settings[0] if settings else ()), document, override_keys)
             return MhaError(f"{location} {f'{dotted}: ' if dotted else ''}{message}")
         case "model_type" | "model_attributes_type":
             return MhaError(f"{setting} is {value}, not a section of settings", "write `key: value` lines below it")

@@ -36,7 +36,7 @@ def find_config(given: str) -> Path:
 def new_run_name(config_file: Path, config: Config) -> str:
     """A name for a run: that of its config file, or, from a recipe, the name of the user's files."""
     if config.data.source == "files" and config_file.resolve().parent == RECIPES.resolve():
-        return name_of_data(config.data.train_paths[0]) or config_file.stem
+        return name_of_data((config.data.train_paths or [config.data.unlabelled or ""])[0]) or config_file.stem
     return config_file.stem
 
 

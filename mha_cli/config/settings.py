@@ -103,8 +103,10 @@ class FilesData(DataSettings):
     """Labelled texts in tables, JSON lines, fastText's lines or Parquet, or in folders with one sub-folder per class."""
 
     source: Literal["files"] = Field(description="Your own files or folders.")
-    train: FilePath | list[FilePath] = Field(
-        min_length=1, description="Files or folders to train on, or patterns with `*`; relative paths start at the current folder."
+    train: FilePath | Annotated[list[FilePath], Field(min_length=1)] | None = Field(
+        None,
+        description="Files or folders to train on, or patterns with `*`; relative paths start at the current folder. null for classes in "
+        "words and texts without labels.",
     )
     more: list[FilePath] = Field(
         [], description="Further files to train on, added later: their labels replace those of equal texts, and held-out texts stay so."
@@ -113,7 +115,9 @@ class FilesData(DataSettings):
     test_share: float | None = Field(
         None, gt=0, lt=1, description="Share of `train` held out for testing, stratified by class, the same for every seed; null for none."
     )
-    unlabelled: str | None = Field(None, min_length=1, description="Text file to learn from without labels, one per line; null for none.")
+    unlabelled: str | None = Field(
+        None, min_length=1, description="File of texts to learn from without labels: lines, a table, JSON lines or Parquet; null for none."
+    )
     text_column: Column = Field(
         None, min_length=1, description="Text column: name, number from 1 in a table without header, or key with dots; null finds it."
     )
@@ -137,7 +141,7 @@ class FilesData(DataSettings):
     @property
     def train_paths(self) -> list[str]:
         """What to train on, as a list."""
-        return [self.train] if isinstance(self.train, str) else self.train
+        return [self.train] if isinstance(self.train, str) else self.train or []
 
     @property
     def test_paths(self) -> list[str]:
@@ -366,6 +370,11 @@ class Config(Settings):
         return [(name, line.strip()) for name, words in lines.items() for line in words if line.strip()]
 
     @property
+    def compares_words(self) -> bool:
+        """Whether the model knows more words than its texts have, so that it can learn from the words of classes."""
+        return bool(self.model.pretrained or self.model.vectors)
+
+    @property
     def is_multi_label(self) -> bool:
         """Whether a text may have several labels, or none."""
         return self.task == "multi-label"
@@ -427,6 +436,8 @@ class Config(Settings):
             for name, most in bounds.items() if settings and self.model.positions == "none" else ():
                 if (value := getattr(settings, name)) > most:
                     yield f"{section}.{name}={value} carries word order and model.positions=none must not; take {name}={most}"
+        if isinstance(self.data, FilesData) and not self.data.train and not (self.data.unlabelled and self.class_lines):
+            yield "data.train is missing; give it with --set data.train=FILE, or let `mha init FILE` write a config"
         if isinstance(self.data, FilesData) and self.data.test is not None and self.data.test_share is not None:
             way_out = "take data.test_share=null, or data.test=null"
             yield f"data.test and data.test_share={self.data.test_share} both name test data; {way_out}"

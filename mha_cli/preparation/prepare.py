@@ -16,6 +16,8 @@ from mha_cli.config.settings import Config
 from mha_cli.corpus.corpus import Corpus, counted
 from mha_cli.corpus.encoded_texts import EncodedTexts, encode_texts, join_texts
 from mha_cli.errors import MhaError, listed, plural, printable, shown_path
+from mha_cli.preparation.class_texts import class_texts
+from mha_cli.preparation.guessed_texts import GuessedTexts
 from mha_cli.preparation.made_texts import made_texts
 from mha_cli.preparation.training_on import facts_beside, in_words_beside, refuse_other_settings, stages_of
 from mha_cli.pretrained.folder import PretrainedEncoder, read_pretrained, with_pretrained
@@ -57,6 +59,13 @@ class PreparedData:
     vectors: WordVectors | None = None  # of words of ``vocabulary``, which then has words of their file as well; None without a file
     base: Checkpoint | None = None  # model that is trained on; None for a training from the start
     held_out_before: Bools = field(default_factory=lambda: np.zeros(0, bool))
+    num_lines: int = 0  # lines of the words of classes, which ``train`` ends with
+    are_guessed: bool = False  # True where all labels are guesses, by the words of the classes
+
+    @property
+    def num_labelled(self) -> int:
+        """Texts of the source, of both parts."""
+        return len(self.train) - self.num_lines - self.num_guessed + len(self.validation)
 
     def with_validation(self) -> PreparedData:
         """The same with all labelled texts in ``train``."""
@@ -88,18 +97,24 @@ def prepare(
     teacher = None if run in (None, "linear") else read_checkpoint(checkpoint_in(Path(run)))
     if config.model.vectors and not Path(config.model.vectors).exists():  # they are read after the texts, which may take long
         raise MhaError(f"model.vectors: {shown_path(config.model.vectors)}: no such file or folder", VECTOR_FORMATS)
-    source = in_memory or open_source(config.data, callbacks)
+    source: TextSource = in_memory or open_source(config.data, callbacks)
     if isinstance(source, FileTexts):
         config = config.changed(data=source.settings)  # with the columns that were found
     unlabelled = source.unlabelled()  # first, since a path that is wrong is refused at once
+    are_guessed = not source.has_labels
+    if are_guessed:
+        source, unlabelled = GuessedTexts(source, config, callbacks), None
+        if config.training.trainable_blocks == "auto":  # fine-tuning learns the errors of the guesses by heart
+            config = config.changed(training={"trainable_blocks": 0})
     split = source.splits[0]
     texts: Iterable[LabelledText] = counted(source.read(split), source.name, callbacks)
     if teacher:  # which answers them later
         texts = StoredTexts(texts)
-    where = source.name if in_memory else f"{source.name}, split {split}"
+    where = source.name if in_memory or are_guessed else f"{source.name}, split {split}"
     pieces = None if pretrained is None else pretrained.piece_tokenizer(config.text)
-    by_names, first_classes = config.data.validation == "names", base.class_names if base else ()
-    corpus = Corpus(texts, config.text, source.class_names, where, by_names, pieces, first_classes=first_classes)
+    by_names, reads_words = config.data.validation == "names", bool(config.class_lines) and config.compares_words
+    first_classes = (*(base.class_names if base else ()), *(name for name, _ in config.class_lines if reads_words))
+    corpus = Corpus(texts, config.text, source.class_names, where, by_names, pieces, first_classes=tuple(dict.fromkeys(first_classes)))
     config = config.for_labels(are_several(corpus.labels))
     for name, model in (("base", base), ("teacher", teacher)):
         if model and config.task != model.config.task:
@@ -132,6 +147,9 @@ def prepare(
         callbacks.note(vectors.coverage(len(vocabulary)))
         vocabulary = vectors.vocabulary
     train, validation = (corpus.encode(rows, vocabulary, config.text) for rows in (train_rows, validation_rows))
+    lines = config.class_lines if reads_words else []
+    if lines:
+        train = join_texts(train, class_texts(config, TextPipeline(config.text, vocabulary, pieces), corpus.class_names))
     num_known = corpus.count_known(corpus.hashes[validation_rows], train_rows)
     part = f"{source.name}, validation part"
     if num_known > MOST_KNOWN * len(validation):
@@ -149,7 +167,8 @@ def prepare(
         encoded = encode_texts(more, TextPipeline(config.text, vocabulary, pieces))
     if teacher:
         labelled = compress((text.text for text in texts), np.isin(np.arange(len(corpus)), train_rows))
-        teaches = teacher, encode_texts(chain(labelled, source.unlabelled() or (), made), teacher.text_pipeline)
+        words = (line for _, line in lines)
+        teaches = teacher, encode_texts(chain(labelled, words, source.unlabelled() or (), made), teacher.text_pipeline)
     return PreparedData(
         config=config,
         train=train,
@@ -162,6 +181,8 @@ def prepare(
         vectors=vectors,
         base=base,
         held_out_before=held_out_before,
+        num_lines=len(lines),
+        are_guessed=are_guessed,
     )
 
 
@@ -184,6 +205,10 @@ def _data_warnings(corpus: Corpus, source: TextSource, config: Config) -> Iterat
         if unclear := [printable(name) for name in corpus.class_names if separator in name]:
             held = f"is part of class names: {listed(unclear, NAMED_CLASSES)}"
             yield f"{source.name}: '{printable(separator)}' separates labels in one cell and {held}; set another data.label_separator"
+    if config.class_lines and not config.compares_words:
+        yield "classes: their words are not read, since there is neither model.pretrained nor model.vectors to compare them with texts"
+    elif alone := [printable(name) for name in dict(config.class_lines) if not corpus.sizes.get(name, 1)]:
+        yield f"{source.name}: classes without a text, which only their words tell: {listed(alone, NAMED_CLASSES)}"
     if single := [printable(name) for name, size in corpus.sizes.items() if size == 1]:
         classes = f"{plural(len(single), 'class')} {'has' if len(single) == 1 else 'have'}"
         yield f"{source.name}: {classes} a single text, which is used for training only: {listed(single, NAMED_CLASSES)}"

@@ -38,7 +38,7 @@ def config_to_train_on(run: Path, overrides: Sequence[str]) -> Config:
     if isinstance(config.data, FilesData) and isinstance(base.data, FilesData):
         first = base.data.train_paths + base.data.more
         added = [path for path in config.data.train_paths + config.data.more if path not in first]
-        if all(map(_is_there, first)):
+        if first and all(map(_is_there, first)):
             value["data"] |= {"train": base.data.train, "more": base.data.more + added}
         elif added:
             value["data"] |= {"train": added, "more": []}

@@ -16,13 +16,13 @@ from mha_cli.errors import MhaError, did_you_mean, listed, printable, reason_of,
 from mha_cli.records.encodings import utf_8
 from mha_cli.records.lines import MAX_LINE_BYTES
 from mha_cli.records.reader import USUAL, Dialect, Reading, StreamWarnings
-from mha_cli.records.readers import Format, read_records
+from mha_cli.records.readers import EXTENSIONS, Format, extension_of, read_records
 from mha_cli.records.record import LABEL_PREFIX, Columns, shown_columns
 from mha_cli.sources.held_out import drawn_for_testing
 from mha_cli.sources.labelled_text import LabelledText, TextSource, place_of
 from mha_cli.sources.labels import labelled, merged
 from mha_cli.sources.later_texts import with_later
-from mha_cli.sources.layout import Layout, find_layout, is_for_testing
+from mha_cli.sources.layout import Layout, find_layout, find_text_column, is_for_testing
 from mha_cli.sources.raw_files import file_pieces, file_reading, is_folder, labelled_format, matching_paths, natural_order, unpacked_file
 from mha_cli.sources.stored_texts import StoredTexts
 from mha_cli.sources.text_weights import weight_of, with_weight
@@ -55,15 +55,22 @@ class FileTexts(TextSource):
         if not (settings.text_column and settings.label_column):
             self._find_columns(note)
         self._columns = labelled_columns(self.settings.text_column, self.settings.label_column, by_options)
-        self.name = listed([*settings.train_paths, *settings.more], 1)  # as given; of several, the first and how many there are beside it
+        self.has_labels = bool(settings.train_paths)
+        self.name = listed(
+            [*settings.train_paths, *settings.more] or [settings.unlabelled or ""], 1
+        )  # as given; of several, the first and how many there are beside it
         self.splits = ("train", "test") if settings.test_paths or settings.test_share else ("train",)
         self.warnings = StreamWarnings()  # about the split read last
 
     def _find_columns(self, note: Callable[[str], None]) -> None:
         """Set the columns that are open, and note them unless they are ``text`` and ``label``, as they are where none is found."""
         given = self.settings
+        if not self._first_path:
+            text = find_text_column(given.unlabelled or "", given.text_column, self._dialect)
+            self.settings = given.changed(text_column=text, label_column=given.label_column or "label")
+            return
         try:
-            path, layout = matching_paths(given.train_paths[0])[0], self._layout
+            path, layout = matching_paths(self._first_path)[0], self._layout
         except MhaError:  # which reading the file raises as well
             path, layout = "", Layout("", text_column=given.text_column or "text", label_column=given.label_column or "label")
         columns = {"text_column": layout.text_column, "label_column": layout.label_column}
@@ -73,15 +80,21 @@ class FileTexts(TextSource):
                 note(f"{shown_path(path)}: {name} column {printable(column)} ({printable(reason, 200)})")
         self.settings = given.changed(**columns)
 
+    @property
+    def _first_path(self) -> str:
+        """The first path of labelled texts; empty for none."""
+        return next(iter([*self.settings.train_paths, *self.settings.test_paths]), "")
+
     @cached_property
     def _layout(self) -> Layout:
-        """What the first training file looks like."""
-        path = matching_paths(self.settings.train_paths[0])[0]
+        """What the first file of labelled texts looks like."""
+        path = matching_paths(self._first_path)[0]
         return find_layout(path, self.settings.text_column, self.settings.label_column, self._dialect)
 
     def unlabelled(self) -> Iterator[str] | None:
-        """The lines of ``data.unlabelled``."""
-        return None if self.settings.unlabelled is None else read_text_lines(self.settings.unlabelled, self._dialect)
+        """The texts of ``data.unlabelled``, in the text column of ``data.train`` if a table has it."""
+        path, column = self.settings.unlabelled, self.settings.text_column
+        return None if path is None else read_texts(path, column, self._dialect)
 
     def read(self, split: str) -> Iterator[LabelledText]:
         """The texts of a split, file by file; those of a folder by sorted file names."""
@@ -89,6 +102,8 @@ class FileTexts(TextSource):
             raise MhaError(f'no split "{printable(split)}" in {shown_path(self.name)}', did_you_mean(printable(split), self.splits))
         if split not in self.splits:
             raise MhaError("the config names no test data", "give --data FILE, or train again with --set data.test_share=0.2")
+        if split == "train" and not self.has_labels:
+            raise MhaError(f"{shown_path(self.name)}: texts without labels", "give labelled texts, with --data FILE or in the config")
         return self._training_texts() if split == "train" else self._test_texts()
 
     def _training_texts(self) -> Iterator[LabelledText]:
@@ -158,15 +173,16 @@ def read_labelled(
     return chain.from_iterable([texts_of(path) for given in paths for path in matching_paths(given)])
 
 
-def read_text_lines(path: str, dialect: Dialect = USUAL) -> Iterator[str]:
-    """The texts of a file, plain or gzipped, one per line; blank lines are left out."""
+def read_texts(path: str, text_column: str | None = None, dialect: Dialect = USUAL) -> Iterator[str]:
+    """The texts of a file without labels: one per line, or a table, JSON lines or Parquet by its extension; blank ones are left out."""
     if is_folder(path):
-        raise MhaError(f"{shown_path(path)}: is a folder", "give a text file with one text per line")
-    reading = file_reading(path, Columns(text_setting="data.text_column"), dialect)
+        raise MhaError(f"{shown_path(path)}: is a folder", "give a file of texts")
+    columns = Columns(find_text_column(path, text_column, dialect), text_setting="data.text_column")
+    reading = file_reading(path, columns, dialect)
 
     def texts() -> Iterator[str]:
         empty = True
-        for record in read_records("lines", file_pieces(path), reading):
+        for record in read_records(EXTENSIONS.get(extension_of(path), "lines"), file_pieces(path), reading):
             if text := record.text.strip():
                 empty = False
                 yield text

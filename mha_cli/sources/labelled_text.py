@@ -34,6 +34,7 @@ class TextSource(Protocol):
     name: str  # source in words, for messages: a file name, a TFDS name, ``sample``
     splits: tuple[str, ...]  # names of the splits that ``read`` takes; the first is the training split
     class_names: tuple[str, ...] | None  # class names in the order of their ids, or None where only the texts have them
+    has_labels: bool = True  # False for a source whose training texts are those of ``unlabelled``
 
     def unlabelled(self) -> Iterator[str] | None:
         """Texts without a class, one at a time, or None where the config names none."""

@@ -14,8 +14,8 @@ from mha_cli.records.line_formats import json_object
 from mha_cli.records.objects import dotted_keys, value_at
 from mha_cli.records.parquet import parquet_rows, whole_file
 from mha_cli.records.reader import USUAL, Dialect
-from mha_cli.records.readers import Format, text_lines
-from mha_cli.records.record import SEPARATORS, Columns, is_number, shown_columns
+from mha_cli.records.readers import EXTENSIONS, Format, extension_of, text_lines
+from mha_cli.records.record import SEPARATORS, TEXT_COLUMN, Columns, is_number, shown_columns
 from mha_cli.records.rows import Row
 from mha_cli.records.tables import no_texts_below, other_width, table_rows, title_above
 from mha_cli.sources.combined_labels import find_combined
@@ -93,6 +93,15 @@ def find_layout(path: str, text_column: str | None = None, label_column: str | N
         label_reason = f"one of {len(binary)} columns of 0 and 1: {listed(binary, MOST_OTHERS)}; the others are not read"
     head = layout.format, layout.separator, layout.header, layout.columns
     return Layout(*head, text, label, text_reason, label_reason, part, separator, example, binary)
+
+
+def find_text_column(path: str, text_column: str | None = None, dialect: Dialect = USUAL) -> str:
+    """The column of a file of texts without labels, which may be its only one: the one given, or ``text``, else the longest texts."""
+    form = EXTENSIONS.get(extension_of(path), "lines")
+    if text_column or form in ("lines", "fasttext"):
+        return text_column or TEXT_COLUMN
+    values = _table(path, form, None, "1", dialect)[1] if form in ("csv", "tsv") else _by_key(_objects(path, form, dialect))
+    return TEXT_COLUMN if TEXT_COLUMN in values or not any(values.values()) else _guessed_text(values, None, path)[0]
 
 
 def _objects(path: str, form: Format, dialect: Dialect) -> Iterator[Mapping[str, object]]:

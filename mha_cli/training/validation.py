@@ -102,13 +102,17 @@ class Validation:
 
     def checkpoint(self, encoder: Mapping[str, Floats], record: EpochRecord, score: Score) -> Checkpoint:
         """The checkpoint of an encoder's weights, with the stack and thresholds of their score and the metrics of their epoch."""
-        metrics = {"epoch": record.epoch, "validation_accuracy": record.validation_accuracy, "validation_loss": record.validation_loss}
-        metrics["labelled_texts"] = len(self._data.train) + len(self._data.validation)
+        metrics: dict[str, float] = {"epoch": record.epoch}
+        if self._data.are_guessed:
+            metrics["guessed_texts"] = self._data.num_labelled
+        else:
+            metrics |= {"validation_accuracy": record.validation_accuracy, "validation_loss": record.validation_loss} | score.figures
+            metrics["labelled_texts"] = self._data.num_labelled
         return Checkpoint(
             config=self._config,
             class_names=self._data.class_names,
             vocabulary=self._data.vocabulary,
-            metrics=metrics | score.figures,
+            metrics=metrics,
             weights=compose(encoder, self._kept, score.stack),
             keras_config=self._keras_config,
             thresholds=score.thresholds,

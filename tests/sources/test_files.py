@@ -10,7 +10,7 @@ import pytest
 from mha_cli.config.settings import FilesData
 from mha_cli.records.reader import Dialect
 from mha_cli.sources import files
-from mha_cli.sources.files import FileTexts, labelled_columns, read_labelled, read_text_lines
+from mha_cli.sources.files import FileTexts, labelled_columns, read_labelled, read_texts
 from mha_cli.sources.labelled_text import LabelledText
 from tests.errors import error_of
 from tests.limits import traced_peak
@@ -236,9 +236,9 @@ def test_unlabelled_texts_are_lines(name: str) -> None:
 def test_unlabelled_texts_that_cannot_be_read() -> None:
     os.mkdir("folder")
     os.mkfifo("pipe")
-    for name, expected in (("folder", "is a folder; give a text file"), ("pipe", "a pipe, neither a file"), ("gone", "no such file")):
-        assert error_of(read_text_lines, name).startswith(f"{name}: {expected}")
+    for name, expected in (("folder", "is a folder; give a file of texts"), ("pipe", "a pipe, neither a file"), ("gone", "no such file")):
+        assert error_of(read_texts, name).startswith(f"{name}: {expected}")
     write("bad.txt", b"fine\ncaf\xe9\n")
-    assert error_of(list, read_text_lines("bad.txt")).startswith("bad.txt:2: not UTF-8: byte 0xE9 at position 4 of the line")
+    assert error_of(list, read_texts("bad.txt")).startswith("bad.txt:2: not UTF-8: byte 0xE9 at position 4 of the line")
     write("empty.txt", " \n\n")
-    assert error_of(list, read_text_lines("empty.txt")) == "empty.txt: no text in it; write one text per line"
+    assert error_of(list, read_texts("empty.txt")) == "empty.txt: no text in it; write one text per line"
