@@ -10,7 +10,8 @@ from mha_cli.errors import listed, printable
 from mha_cli.runtime.inspection import AttentionView, Explanation, ReadWords, entropy_line, mean_entropy, near_uniform
 from mha_cli.system.whole_files import atomic_write
 
-MAX_CLASSES = 20  # names of classes on a page
+MAX_CLASSES = 20  # names of classes among the figures of a model
+MAX_WORDS = 200  # characters of the words of a class
 
 
 def write_attention_page(view: AttentionView, model: Checkpoint, path: Path) -> None:
@@ -23,8 +24,7 @@ def write_explanation_page(result: Explanation, model: Checkpoint, path: Path) -
     entropy, num_words = mean_entropy(result.attention), len(result.words)
     measures = {"occlusion": result.occlusion, "gradients": result.gradients, "attention": result.attention}
     uniform = "Close to uniform: " * near_uniform(entropy, num_words) + entropy_line(entropy, num_words)
-    probability = {"probability": result.prediction.probability}
-    _write_page("explanation.html", path, {**_page_data(result, model), **probability, **measures, "entropy": uniform})
+    _write_page("explanation.html", path, {**_page_data(result, model), **measures, "entropy": uniform})
 
 
 def model_figures(model: Checkpoint) -> dict[str, str]:
@@ -46,13 +46,14 @@ def model_figures(model: Checkpoint) -> dict[str, str]:
 
 def _page_data(seen: ReadWords, model: Checkpoint) -> dict[str, Any]:
     """The data of both pages."""
-    prediction = f"{seen.prediction.label} {seen.prediction.probability:.4f}"
-    return {"words": seen.words, "unknown": seen.unknown, "prediction": prediction, "model": model_figures(model), "notes": seen.notes}
+    return {**seen.answer_and_words(), "model": model_figures(model), "notes": seen.notes}
 
 
 def live_page(model: Checkpoint) -> str:
     """A page with a text field, for a server that answers ``explain``."""
-    return _page("live.html", {"words": [], "unknown": [], "prediction": "", "model": model_figures(model), "notes": []})
+    words = dict(reversed(model.config.class_lines))  # the first line of each class
+    classes = [(name, printable(words.get(name, ""), MAX_WORDS)) for name in model.class_names]
+    return _page("live.html", {"classes": classes, "model": model_figures(model)})
 
 
 def _write_page(template: str, path: Path, data: dict[str, Any]) -> None:

@@ -1,5 +1,6 @@
 const BLUE = "0, 114, 178", ORANGE = "213, 94, 0", GREY = "120, 120, 120";
 const DEEPEST = 0.75; // of a shade: text stays readable on it, in light and in dark
+const HOW = "Point at a word to read its numbers; a click holds it. With the keyboard: Tab to a list of words, then the arrow keys; Escape lets go.";
 // A page has declared data, what it shows of a text, and count, the number of its words.
 let held = null;
 
@@ -57,6 +58,9 @@ function describe(word, text) {
   word.setAttribute("aria-label", said);
 }
 
+// The word whose absence changes the probability most.
+const strongest = () => data.occlusion.reduce((best, fall, other) => Math.abs(fall) > Math.abs(data.occlusion[best]) ? other : best, 0);
+
 const signed = (value) => (value > 0 ? "+" : "") + value.toFixed(4);
 
 // The depth of the shade of a change of the probability: the change of the log-odds, so that a shade means the same in every text.
@@ -64,15 +68,18 @@ const MOST_LOG_ODDS = 3; // the deepest shade: the odds change by a factor of 20
 const logOdds = (probability) => { const p = Math.min(Math.max(probability, 1e-6), 1 - 1e-6); return Math.log(p / (1 - p)); };
 const changeDepth = (change) => Math.min(1, Math.abs(logOdds(data.probability) - logOdds(data.probability - change)) / MOST_LOG_ODDS);
 
+const occlusionCard = (title) =>
+  measureCard("Occlusion", `How far the probability of \u2068“${data.label}”\u2069 falls when the word is left out`, data.occlusion, BLUE, title);
+
 // A measure of all words: weights in grey, or words for the answer in blue and against it in orange.
-function measureCard(name, meaning, values, hue) {
+function measureCard(name, meaning, values, hue, title = name) {
   const card = element("section"), list = wordList(name), legend = hue === GREY ? weightLegend(GREY) : element("p", "legend");
   if (hue !== GREY) legend.append(swatch(ORANGE, 1, `-${MOST_LOG_ODDS} or less`), "against it", swatch(hue, 0, "0"), "for it", swatch(hue, 1, `+${MOST_LOG_ODDS} or more`), "(change of the log-odds)");
   list.querySelectorAll(".word").forEach((word, position) => {
     shade(word, values[position] < 0 ? ORANGE : hue, (hue === GREY ? depth : changeDepth)(values[position]));
     describe(word, `${data.words[position]}, ${name.toLowerCase()} ${hue === GREY ? values[position].toFixed(4) : signed(values[position])}`);
   });
-  card.append(element("h2", "", name), element("p", "note", meaning), legend, list);
+  card.append(element("h2", "", title), element("p", "note", meaning), legend, list);
   return card;
 }
 
@@ -90,6 +97,7 @@ function chooseWords(show) {
   const position = (event) => { const word = event.target.closest(".word"); return word && Number(word.dataset.position); };
   const hold = (chosen) => { held = shown = chosen; show(held); };
   let shown = null;
+  document.getElementById("shown").after(element("p", "note", HOW));
   document.addEventListener("pointerover", (event) => {
     if (held === null && event.pointerType === "mouse" && position(event) !== shown) show(shown = position(event));
   });
@@ -108,14 +116,18 @@ function chooseWords(show) {
   show(null);
 }
 
-// The answer, the model and notes on the words.
-function introduce() {
-  document.getElementById("prediction").textContent = data.prediction;
-  document.title = `${document.title.split(":")[0]}: ${data.prediction}`;
-  document.getElementById("model").replaceChildren(...Object.entries(data.model).map(([name, value]) => {
-    const pair = element("div");
-    pair.append(element("dt", "", name), element("dd", "", value));
-    return pair;
-  }));
-  document.getElementById("notes").replaceChildren(...data.notes.map((note) => element("li", "", note)));
+// The answer, large, with its probability; and notes on the text.
+function introduce(answer, probability, notes) {
+  document.getElementById("prediction").replaceChildren(answer, " ", element("small", "", probability));
+  document.getElementById("notes").replaceChildren(...notes.map((note) => element("li", "", note)));
+  document.title = document.title.split(":")[0] + (answer && `: ${answer} ${probability}`);
+}
+
+// The end of a page: what is known of the model.
+function aboutModel(figures) {
+  const fold = element("details"), list = element("dl");
+  list.id = "model";
+  list.append(...Object.entries(figures).flatMap(([name, value]) => [element("dt", "", name), element("dd", "", value)]));
+  fold.append(element("summary", "", "About this model"), list);
+  document.querySelector("main").append(fold);
 }

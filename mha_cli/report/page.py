@@ -6,6 +6,7 @@ import io
 import math
 import re
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.resources import files
@@ -67,6 +68,7 @@ def write_page(report: Report, made_with: Mapping[str, str], again: Sequence[str
         svg={name: inline_svg(name, partial(draw, shown)) for name, draw, shown in drawn},
         head_maps=head_maps,
         silenced=not math.isnan(most_lost),
+        words=defaultdict(str, reversed(report.checkpoint.config.class_lines)),  # the first line of each class
         config=config_to_yaml(report.checkpoint.config).splitlines(),
         made_with=made_with,
         again=again,
