@@ -75,6 +75,7 @@ def test_an_explanation_names_the_strongest_word_before_it_is_touched(shown: Sho
     probability = expected.prediction.probability
     with shown("explain") as page:
         named = f"\u2068“{expected.words[strongest]}”\u2069, word {strongest + 1} of {NUM_WORDS}"
+        assert page.locator("#prediction").text_content() == f"{expected.prediction.label} {probability:.4f}"
         assert (page.locator("#shown").text_content() or "").startswith(f"Decides most: {named}: occlusion ")
         assert "against it" in (page.locator("#measures").text_content() or "")
         odds = [math.log(share / (1 - share)) for share in (probability, *(probability - fall for fall in expected.occlusion))]
@@ -126,4 +127,5 @@ def test_names_of_many_classes_do_not_break_the_terms_beside_them(command: str, 
     lines = "one => { const all = document.createRange(); all.selectNodeContents(one); return all.getClientRects().length; }"
     with shown(command, "superb", checkpoint=checkpoint) as page:
         assert "balance_not_updated_00" in (page.locator("#model").text_content() or "")
+        page.get_by_text("About this model").click()
         assert {term.evaluate(lines) for term in page.locator("dt").all()} == {1}

@@ -34,6 +34,7 @@ ALONE = {"meta", "br", "path", "use", "rect", "line"}  # elements without an end
 def made() -> Report:
     """A report of random weights on the sample, with a history."""
     checkpoint, data = small_checkpoint(), SampleData(num_texts=200)
+    checkpoint = dataclasses.replace(checkpoint, config=checkpoint.config.changed(classes={"neg": ["A film to avoid.", "Not good."]}))
     labelled = labelled_texts(checkpoint, data)
     with step_by_step():
         found = report("run", checkpoint, labelled, labelled, HISTORY)
@@ -89,6 +90,7 @@ def test_it_says_what_was_found(made: Report, plain: str) -> None:
         f"The model {made.shuffle.verdict}.",
         "embed_dim: 14",
         "tensorflow2.21.0",
+        "negA film to avoid.",
         "mha report again",
         "The most that silencing a head costs is 1.00 points of accuracy on 50 texts (head 0 of block 0).",
     ):
@@ -118,7 +120,7 @@ def test_what_is_missing_is_told(made: Report, tmp_path: Path) -> None:
         assert wanted in text
     assert "Silencing any one head costs no accuracy on 50 texts." in text
     assert source.index("<strong>&lt;i&gt;: these figures say too much.</strong>") < source.index('<h2 id="summary">')
-    shown, _ = re.findall(r'<div dir="auto">(.*?)</div>', source, re.DOTALL)  # in the direction of its script
+    shown, _ = re.findall(r'<div class="words" dir="auto">(.*?)</div>', source, re.DOTALL)  # in the direction of its script
     assert re.findall(r"<span (.*?)>(.*?)</span>", shown) == [
         ('class="word"', "فاز"),
         ('class="word"', "الفريق"),
@@ -160,7 +162,7 @@ def test_nothing_from_outside_becomes_markup(made: Report, plain: str, tmp_path:
     mistakes = [dataclasses.replace(one, **changes, words=[HOSTILE] * len(one.words)) for one in made.mistakes]
     shuffle = dataclasses.replace(made.shuffle, name=HOSTILE, data=HOSTILE, split=HOSTILE)
     heads = dataclasses.replace(made.heads, data=HOSTILE, split=HOSTILE)
-    config = made.checkpoint.config.model_copy(update={"data": SampleData()})
+    config = made.checkpoint.config.model_copy(update={"data": SampleData(), "classes": {HOSTILE: HOSTILE}})
     checkpoint = dataclasses.replace(made.checkpoint, class_names=names, config=config)
     hostile = Report(HOSTILE, checkpoint, HISTORY, scored, made.reliability, mistakes, shuffle, heads)
     page = Parsed(page_of(hostile, tmp_path, tensorflow=HOSTILE))
