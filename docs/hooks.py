@@ -28,15 +28,16 @@ BESIDE = {
 """Pages beside ``docs/``, and their names in the site."""
 LINK = re.compile(r"(\[[^\]]*\])\(([^)\s:#]+)(#[^)\s]*)?\)")
 """A link to another file: its text, the file and the anchor; none with a scheme."""
-GROUP = re.compile(r"^([A-Z][\w ]+)\b.*:\n\n((?:\|.*\n)+)", re.MULTILINE)
+ROW = re.compile(r"^\| \[([^\]]*)\]\(([^)]+)\)", re.MULTILINE)
+"""The first cell of a row that is a link: a page of the navigation."""
 CODE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 
 
 def on_config(config: MkDocsConfig) -> None:
-    """Take the navigation from the tables of ``index.md``."""
-    tables = GROUP.findall((ROOT / "docs" / "index.md").read_text("utf-8"))
-    groups = [{group: [{text[1:-1]: site_name("docs", link)} for text, link, _ in LINK.findall(table)]} for group, table in tables]
-    config.nav = ["index.md", *groups]
+    """Take the navigation from the sections of ``index.md`` and their tables."""
+    _, *sections = (ROOT / "docs" / "index.md").read_text("utf-8").split("\n## ")
+    groups = [{section.partition("\n")[0]: [{title: site_name("docs", link)} for title, link in ROW.findall(section)]} for section in sections]
+    config.nav = [{"Start": "index.md"}, *groups]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> None:

@@ -97,7 +97,7 @@ function chooseWords(show) {
   const position = (event) => { const word = event.target.closest(".word"); return word && Number(word.dataset.position); };
   const hold = (chosen) => { held = shown = chosen; show(held); };
   let shown = null;
-  document.getElementById("shown").after(element("p", "note", HOW));
+  document.getElementById("how").textContent = HOW;
   document.addEventListener("pointerover", (event) => {
     if (held === null && event.pointerType === "mouse" && position(event) !== shown) show(shown = position(event));
   });
