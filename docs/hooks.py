@@ -36,7 +36,9 @@ CODE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 def on_config(config: MkDocsConfig) -> None:
     """Take the navigation from the sections of ``index.md`` and their tables."""
     _, *sections = (ROOT / "docs" / "index.md").read_text("utf-8").split("\n## ")
-    groups = [{section.partition("\n")[0]: [{title: site_name("docs", link)} for title, link in ROW.findall(section)]} for section in sections]
+    groups = [
+        {section.partition("\n")[0]: [{title: site_name("docs", link)} for title, link in ROW.findall(section)]} for section in sections
+    ]
     config.nav = [{"Start": "index.md"}, *groups]
 
 
