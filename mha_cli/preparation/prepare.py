@@ -78,7 +78,7 @@ class PreparedData:
 
 
 def prepare(
-    config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryTexts | None = None, base: Checkpoint | None = None
+    config: Config, callbacks: Callbacks = SILENT, in_memory: TextSource | None = None, base: Checkpoint | None = None
 ) -> PreparedData:
     """Read the training split, or ``in_memory`` texts, hold out the validation part, build the vocabulary and encode both.
 

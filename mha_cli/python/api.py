@@ -22,7 +22,7 @@ from mha_cli.preparation.training_on import with_open_settings
 from mha_cli.records.record import Record
 from mha_cli.runs import choose_checkpoint, run_directory
 from mha_cli.runtime.classifier import Classifier
-from mha_cli.sources.in_memory import MemoryTexts, texts_in
+from mha_cli.sources.in_memory import MemoryTexts, UnlabelledTexts, texts_in
 from mha_cli.system.callbacks import SILENT, Callbacks
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def load(path: str | os.PathLike[str] | None = None) -> Classifier:
 def train(
     config: str | os.PathLike[str] | Mapping[str, Any],
     texts: Sequence[str],
-    labels: Sequence[object],
+    labels: Sequence[object] | None = None,
     *,
     weights: Sequence[float] | None = None,
     base: Classifier | None = None,
@@ -58,7 +58,7 @@ def train(
         config: recipe by its name, path of a YAML config, or its content as a dict. Of its section ``data`` counts how validation texts are
             held out, and ``merge_labels``.
         texts: texts to learn from and to validate with, N.
-        labels: class of each, or a list of them.
+        labels: class of each, or a list of them; None to guess them by the words in the setting ``classes``.
         weights: how much each text counts: 2 as if it were there twice, 0 not at all; None for all alike.
         base: classifier to train on from; the config then is ``{}``, or holds what replaces settings of its own. Texts that it has learnt
             from are not to be given again, since their held-out part is not known.
@@ -69,7 +69,9 @@ def train(
     if not isinstance(base, Classifier | None):
         raise MhaError(f"base is {printable(repr(base), 60)}", "give a model, such as mha_cli.load(FOLDER)")
     resolved = given_config(config if base is None else _config_on(base.checkpoint, config), settings)
-    given = MemoryTexts(texts, labels, weights, resolved.data.merge_labels)
+    if labels is None and not resolved.class_lines:
+        raise MhaError("texts without labels", "give labels, or the words of the classes, as in classes={name: words}")
+    given = UnlabelledTexts(texts) if labels is None else MemoryTexts(texts, labels, weights, resolved.data.merge_labels)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()) if output is None else output)
         run = stack.enter_context(run_directory(folder, resolved))

@@ -53,8 +53,10 @@ class MHAClassifier(ClassifierMixin, BaseEstimator):
         self.settings = {**self.settings, **params}
         return self
 
-    def fit(self, X: Sequence[str], y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Sequence[str], y: Any = None, sample_weight: Any = None) -> Self:
         """Train on texts and their labels, N each, or where a text may have several, on a matrix (N, C) of 0 and 1.
+
+        With the setting ``classes``, the classes in words, texts need no labels.
 
         ``sample_weight`` is how much each text counts, (N,): 2 as if it were there twice, 0 not at all. The recipe holds a part of
         the texts out for validation.
@@ -65,6 +67,12 @@ class MHAClassifier(ClassifierMixin, BaseEstimator):
         for name in self.settings:
             section_of(name)  # refuses other arguments of train()
         texts, targets = _texts_of(X), np.asarray(y, dtype=object)
+        if y is None:
+            if not self.settings.get("classes"):
+                raise ValueError("MHAClassifier requires y to be passed, but the target y is None, and there is no setting classes.")
+            self.model_ = train(self.recipe, texts, **self.settings)
+            self.classes_ = np.array(self.model_.classes)
+            return self
         weights = None if sample_weight is None else column_or_1d(sample_weight).tolist()
         check_consistent_length(texts, weights)
         if weights is not None and not any(weights):

@@ -38,6 +38,23 @@ class MemoryTexts(TextSource):
         return iter(self._texts)
 
 
+class UnlabelledTexts(TextSource):
+    """Texts of a Python program whose labels are to be guessed, in one split, ``train``."""
+
+    name, splits, class_names, has_labels = MemoryTexts.name, MemoryTexts.splits, None, False
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = texts_in(texts)
+
+    def unlabelled(self) -> Iterator[str]:
+        """All texts, in their order."""
+        return map(without_surrogates, self._texts)
+
+    def read(self, split: str) -> Iterator[LabelledText]:
+        """None has a label."""
+        return iter(())
+
+
 def texts_in(texts: Iterable[object]) -> list[str]:
     """The texts of a list or generator as a list; a single string, a table and anything but strings are refused."""
     strings = list[str]()

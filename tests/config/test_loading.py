@@ -182,9 +182,15 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
     ("text", "message"),
     [
         # Keys
-        ("data: 3\nname: x\n", "x.yaml:2: name is not a setting; choose from auto, classes, data, linear, model, seed, task, text, training"),
+        (
+            "data: 3\nname: x\n",
+            "x.yaml:2: name is not a setting; choose from auto, classes, data, linear, model, seed, task, text, training",
+        ),
         ("\n\ndata:\n  source: files\n  trian: x.csv\n", "x.yaml:5: data.trian is not a setting; did you mean train?"),
-        ('"\\e[31mred": 1\n', r"x.yaml:1: \x1b[31mred is not a setting; choose from auto, classes, data, linear, model, seed, task, text, training"),
+        (
+            '"\\e[31mred": 1\n',
+            r"x.yaml:1: \x1b[31mred is not a setting; choose from auto, classes, data, linear, model, seed, task, text, training",
+        ),
         # Types
         ("seed: 2020-01-01\n", "x.yaml:1: seed is datetime.date(2020, 1, 1); it should be a valid integer"),
         ("data:\n  source: [files]\n", "x.yaml:2: data.source is ['files']; choose from sample, tfds, files"),

@@ -145,7 +145,7 @@ def test_words_are_shuffled_for_both_readings(mha: Mha) -> None:
 def test_features_are_computed_once(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cwd, run = shutil.copytree(trained, tmp_path / "copy"), tmp_path / "copy" / "stopped"
     with monkeypatch.context() as patch:
-        patch.setattr("mha_cli.training.frozen._regression", Mock(side_effect=KeyboardInterrupt))
+        patch.setattr("mha_cli.linear.last_layer._regression", Mock(side_effect=KeyboardInterrupt))
         assert run_here(*TRAIN, "--set", "training.trainable_blocks=0", "--output", "stopped", cwd=cwd).code == 130
     features = run / "last" / "features.f32"
     features.write_bytes(features.read_bytes()[:-100])
