@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,18 +12,21 @@ from rich.console import Console
 from typer import Argument, Option
 
 from mha_cli.cli import options
-from mha_cli.cli.console import print_json, print_line, print_table
+from mha_cli.cli.completion import checkpoints_like
+from mha_cli.cli.console import print_figures, print_json, print_line, print_table
 from mha_cli.cli.progress import progress
 from mha_cli.cli.render import figure_rows, layout_rows
 from mha_cli.config.loading import load_config
 from mha_cli.config.recipes import find_config, recipe_names
-from mha_cli.config.settings import Config
+from mha_cli.config.settings import LABEL_SEPARATOR, Config
 from mha_cli.errors import MhaError, printable
 from mha_cli.runs import CONFIG
+from mha_cli.sources.labelled_text import Label, place_of
 from mha_cli.sources.layout import Layout, find_layout
 from mha_cli.sources.raw_files import matching_paths
 
 if TYPE_CHECKING:
+    from mha_cli.analysis.agreement import Agreement
     from mha_cli.analysis.label_issues import LabelIssueReport
     from mha_cli.describe.profile import DataOverview, SplitOverview
 
@@ -31,7 +34,9 @@ EXAMPLES = """mha data reviews.csv
 mha data text --set data.train=reviews.csv --set data.test=more.csv \\
     --set data.label_column=stars
 mha data reviews.csv --label-issues 20 > label_issues.tsv
-mha data new.csv --next 50 -c runs/reviews -o next.csv"""
+mha data texts.csv --next 24 -o first.csv
+mha data new.csv --next 50 -c runs/reviews -o next.csv
+mha data first.csv --agreement second.csv"""
 
 BAR_WIDTH, SHOWN_CHARACTERS = 20, 100  # characters of the longest bar, and of a text
 
@@ -39,8 +44,22 @@ BAR_WIDTH, SHOWN_CHARACTERS = 20, 100  # characters of the longest bar, and of a
 def data(
     files: Annotated[list[str], Argument(metavar="CONFIG|FILE", help="Recipe, YAML file or run directory; or texts, as for `mha init`.")],
     label_issues: Annotated[int | None, Option(min=1, metavar="N", help="List the N labels that a model contradicts most.")] = None,
+    agreement: Annotated[str | None, Option(metavar="FILE", help="Compare the labels with those of another person.")] = None,
     number: Annotated[int | None, Option("--next", min=1, max=500, metavar="N", help="Choose N texts to label next, from FILE.")] = None,
-    checkpoint: options.CheckpointOption = None,
+    checkpoint: Annotated[
+        Path | None,
+        Option(
+            "--checkpoint",
+            "-c",
+            help="With --next: a checkpoint, or its run directory, whose least certain texts are chosen.",
+            show_default="no model: the most typical texts",
+            autocompletion=checkpoints_like,
+        ),
+    ] = None,
+    pretrained: Annotated[
+        Path | None,
+        Option(metavar="FOLDER", help="With --next: a pretrained encoder, which says what is typical.", show_default="the words"),
+    ] = None,
     output: Annotated[
         Path | None, options.output_option("With --next: file to write, .csv or .jsonl.", "standard output, as CSV", "FILE")
     ] = None,
@@ -50,7 +69,7 @@ def data(
     reading: options.LabelledFileOptions,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Look at texts: counts, lengths, repeats, unknown words; or find labels that may be wrong, or texts to label next.
+    """Look at texts: counts, lengths, repeats, unknown words; or find labels that may be wrong, texts to label, or how two people differ.
 
     With --label-issues a line is a location, the label, its probability, the likelier label, its probability, and the text.
 
@@ -59,23 +78,33 @@ def data(
     if number is not None:
         from mha_cli.cli.next_texts import write_next_texts
 
-        options.exclusive("data", {"--next": number, "--label-issues": label_issues, "--set": overrides})
-        return write_next_texts(files, number, checkpoint, record_format, reading, output, as_json)
-    options.goes_with("--next", checkpoint=checkpoint, output=output, format=record_format)
+        options.exclusive("data", {"--next": number, "--label-issues": label_issues, "--agreement": agreement, "--set": overrides})
+        options.exclusive("data", {"--checkpoint": checkpoint, "--pretrained": pretrained})
+        return write_next_texts(files, number, checkpoint, pretrained, record_format, reading, output, as_json)
+    options.exclusive("data", {"--label-issues": label_issues, "--agreement": agreement})
+    options.goes_with("--next", checkpoint=checkpoint, pretrained=pretrained, output=output, format=record_format)
     config, layout = _config_of(files, reading, overrides or [])
+    by_options = layout is not None
     with progress("reading") as callbacks:
-        if label_issues is None:
-            from mha_cli.describe.profile import data_overview
+        found: Any
+        show: Callable[[Any, Layout | None], None]
+        if agreement is not None:
+            from mha_cli.analysis.agreement import find_agreement
 
-            found: Any = data_overview(config, layout is not None, callbacks)
-        else:
+            other, _ = _config_of([agreement], reading, overrides or [])
+            found, show = find_agreement(config, other, by_options, callbacks), _print_agreement
+        elif label_issues is not None:
             from mha_cli.analysis.label_issues import find_label_issues
 
-            found = find_label_issues(config, label_issues, layout is not None, callbacks)
+            found, show = find_label_issues(config, label_issues, by_options, callbacks), _print_label_issues
+        else:
+            from mha_cli.describe.profile import data_overview
+
+            found, show = data_overview(config, by_options, callbacks), _print_overview
     if as_json:
         print_json({"layout": layout, **asdict(found)})
     else:
-        (_print_overview if label_issues is None else _print_label_issues)(found, layout)
+        show(found, layout)
 
 
 def _config_of(given: Sequence[str], reading: options.LabelledFileOptions, overrides: Sequence[str]) -> tuple[Config, Layout | None]:
@@ -137,3 +166,33 @@ def _print_label_issues(report: LabelIssueReport, layout: Layout | None) -> None
         answers = ((issue.label, issue.probability), (issue.suggested, issue.suggested_probability))
         cells = [cell for label, probability in answers for cell in (printable(label), f"{probability:.4f}")]
         print("\t".join([location, *cells, printable(" ".join(issue.text.split()), SHOWN_CHARACTERS)]))
+
+
+def _print_agreement(found: Agreement, _layout: Layout | None) -> None:
+    def shown(kappa: float | None) -> str:
+        return "undefined: one label throughout" if kappa is None else f"{kappa:.3f}"
+
+    def cell(label: Label) -> str:
+        return label if isinstance(label, str) else LABEL_SEPARATOR.join(label)
+
+    rows = [
+        ("texts in both", f"{found.num_texts:,}"),
+        ("equal labels", f"{found.num_equal:,} ({found.num_equal / found.num_texts:.1%})"),
+        ("Cohen's kappa" + (", mean of the labels" if found.kappa_of_labels else ""), shown(found.kappa)),
+        *((f"kappa of {label}", shown(kappa)) for label, kappa in found.kappa_of_labels.items()),
+        (f"only in {found.data}", f"{found.num_only_here:,}"),
+        (f"only in {found.other}", f"{found.num_only_other:,}"),
+    ]
+    print_figures("", rows)
+    differences = [
+        (
+            place_of(one.file, one.line),
+            cell(one.label),
+            place_of(one.other_file, one.other_line),
+            cell(one.other_label),
+            " ".join(one.text.split())[:SHOWN_CHARACTERS],
+        )
+        for one in found.differences
+    ]
+    if differences:
+        print_table([found.data, "label", found.other, "label", "text"], [], differences, "different labels")

@@ -1,48 +1,76 @@
-"""Texts to label first, when no model is there that could doubt any: the most typical text of each cluster.
+"""Texts to label first, when no model is there that could doubt any: those that the others resemble most, one after another.
 
-Axes: N texts, F features, D features after the reduction.
+Source: Wei, Iyer and Bilmes 2015, "Submodularity in Data Subset Selection and Active Learning": facility location, without uncertainty.
+
+Axes: N texts, K texts that are compared, F features.
 """
 
-from collections.abc import Collection
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.cluster import KMeans
-from sklearn.decomposition import TruncatedSVD
 
 from mha_cli.arrays import Floats
+from mha_cli.labelling.features import word_features
+from mha_cli.labelling.next_texts import representatives, same_text
+from mha_cli.runtime.encoder_features import EncoderFeatures
+from mha_cli.system.callbacks import SILENT, Callbacks
 
-MOST_CLUSTERED = 20_000  # texts, drawn at random from more
-SINGULAR_VALUES = 64  # of the features of words
+MOST_COMPARED = 4_000  # texts, drawn at random from more: each is compared with each
+SAME = 1.0 - 1e-5  # cosine from which on two texts are one
 
 
-def first_texts(features_NF: Any, number: int, seed: int = 0, known: Collection[int] = ()) -> list[int]:
-    """The rows of up to ``number`` texts: of each cluster the text with the largest mean cosine, the largest cluster first.
+def first_texts(features_NF: Any, number: int, seed: int = 0, known: Sequence[int] = ()) -> list[int]:
+    """The rows of up to ``number`` texts, the most typical first; each one covers texts that the ones before do not resemble.
 
     Args:
-        features_NF: features with norm 1, dense or sparse; a text without words has zeros, and is left out.
-        known: rows of texts that have a label already. A cluster with one of them is covered.
+        features_NF: features with norm 1, dense or sparse. A text without words has zeros; it is left out, as are repeated texts.
+        seed: of the random part of many texts.
+        known: rows of texts that have a label already: they cover others.
     """
-    norms_N = np.asarray(abs(features_NF).sum(axis=1)).ravel()
-    rows = np.random.default_rng(seed).permutation(np.flatnonzero(norms_N))[:MOST_CLUSTERED]
-    rows = np.union1d(rows, np.fromiter(known, np.int64))
-    features_NF = features_NF[rows]
-    clusters_N = _clusters(features_NF, number + len(known), seed)
-    covered = set(clusters_N[np.isin(rows, [*known])])
-    chosen = []
-    for cluster in np.argsort(-np.bincount(clusters_N), kind="stable"):
-        members = np.flatnonzero(clusters_N == cluster)
-        if len(members) and cluster not in covered:
-            sums_F = np.asarray(features_NF[members].sum(axis=0)).ravel()
-            chosen.append(int(rows[members[np.argmax(features_NF[members] @ sums_F)]]))
-    return chosen[:number]
+    is_open_N = np.asarray(abs(features_NF).sum(axis=1)).ravel() > 0
+    is_open_N[[*known]] = False
+    rows_K, known_features = random_part(np.flatnonzero(is_open_N).tolist(), seed), features_NF[random_part([*known], seed)]
+    nearest_K = _cosines(features_NF[rows_K], known_features).max(axis=1, initial=0.0)
+    cosines_KK, chosen = _cosines(features_NF[rows_K], features_NF[rows_K]), list[int]()
+    for row in representatives(cosines_KK, np.ones(len(rows_K), np.float32), number, nearest_K):
+        if max(nearest_K[row], *cosines_KK[row, chosen], 0.0) < SAME:
+            chosen.append(row)
+    return [rows_K[row] for row in chosen]
 
 
-def _clusters(features_NF: Any, number: int, seed: int) -> Any:
-    """The number of each text's cluster, (N,)."""
-    if issparse(features_NF) and min(features_NF.shape) > SINGULAR_VALUES:
-        reduced_ND: Floats = TruncatedSVD(SINGULAR_VALUES, random_state=seed).fit_transform(features_NF)
+def typical_texts(
+    texts: Sequence[str],
+    number: int,
+    known: Iterable[str] = (),
+    pretrained: Path | None = None,
+    seed: int = 0,
+    callbacks: Callbacks = SILENT,
+) -> list[int]:
+    """The rows of ``first_texts`` by the features of the encoder in a folder, or by the words; ``known`` texts have a label already."""
+    covered, rows = {same_text(text): text for text in known}, dict[int, int]()
+    for row, text in enumerate(texts):
+        if text.strip() and (key := same_text(text)) not in covered:
+            rows.setdefault(key, row)
+    candidates = random_part([*rows.values()], seed)
+    compared = [*(texts[row] for row in candidates), *random_part([*covered.values()], seed)]
+    if not candidates:
+        return []
+    if pretrained is None:
+        features_NF = word_features(compared)
     else:
-        reduced_ND = features_NF.toarray() if issparse(features_NF) else features_NF
-    return KMeans(min(number, len(reduced_ND)), n_init=1, random_state=seed).fit(reduced_ND).labels_
+        features_NF = EncoderFeatures(pretrained)(compared, lambda done: callbacks.on_texts(done, len(compared)))
+    return [candidates[row] for row in first_texts(features_NF, number, seed, range(len(candidates), len(compared)))]
+
+
+def random_part(values: Sequence[Any], seed: int) -> list[Any]:
+    """The values in random order, at most as many of them as are compared."""
+    return [values[at] for at in np.random.default_rng(seed).permutation(len(values))[:MOST_COMPARED]]
+
+
+def _cosines(one_KF: Any, other_MF: Any) -> Floats:
+    products: Any = one_KF @ other_MF.T
+    cosines: Floats = products.toarray() if issparse(products) else products
+    return cosines

@@ -102,14 +102,22 @@ def evaluate(model: Classifier, texts: Sequence[str], labels: Sequence[object]) 
     return score(model.checkpoint, LabelledTexts(given.name, "memory", encoded))
 
 
-def next_texts(model: Classifier, texts: Sequence[str], number: int, known: Iterable[str] = ()) -> list[int]:
-    """The numbers, from 0, of the texts whose labels would teach a classifier most, the most useful first, as `mha data` chooses them.
+def next_texts(
+    model: Classifier | None, texts: Sequence[str], number: int, known: Iterable[str] = (), pretrained: str | os.PathLike[str] | None = None
+) -> list[int]:
+    """The numbers, from 0, of the texts to label next, the most useful first, as `mha data` chooses them.
 
     Args:
+        model: classifier whom the labels would teach most. None for the first texts: the most typical ones.
         number: texts to choose, if there are so many.
         known: texts that have a label already, which are not chosen.
+        pretrained: without a model, the folder of a pretrained encoder to compare texts by; None compares their words.
     """
-    from mha_cli.analysis.next_texts import NextTexts, same_text
+    if model is None:
+        from mha_cli.labelling.first_texts import typical_texts
+
+        return typical_texts(texts_in(texts), number, known, None if pretrained is None else Path(pretrained))
+    from mha_cli.labelling.next_texts import NextTexts, same_text
     from mha_cli.runtime.stream import Answering
 
     chosen = NextTexts(model, number, {*map(same_text, known)})

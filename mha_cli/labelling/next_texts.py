@@ -45,7 +45,7 @@ class NextTexts:
         """The texts whose labels would teach most, the most useful first."""
         margins, records = [margin for margin, _ in self._candidates.values()], [record for _, record in self._candidates.values()]
         features_KF = features_of([self._classifier.text_pipeline.tokenize(record.text) for record in records])
-        return [records[row] for row in representatives(features_KF, 1.0 - np.array(margins, np.float32), self._number)]
+        return [records[row] for row in representatives(features_KF @ features_KF.T, 1.0 - np.array(margins, np.float32), self._number)]
 
 
 def same_text(text: str) -> int:
@@ -66,17 +66,18 @@ def features_of(words: Sequence[Sequence[str]]) -> Floats:
     for row_F, words_of_text in zip(features_KF, distinct, strict=True):
         for word in words_of_text:
             row_F[crc32(word.encode("utf-8", "surrogatepass")) % BUCKETS] += np.log((1 + len(words)) / frequency[word])
-    return features_KF / np.linalg.norm(features_KF, axis=1, keepdims=True)
+    normalized: Floats = features_KF / np.linalg.norm(features_KF, axis=1, keepdims=True)
+    return normalized
 
 
-def representatives(features_KF: Floats, weights_K: Floats, number: int) -> list[int]:
-    """Rows R that make Σ_k weight_k max_r∈R cos(k, r) large, the largest gain first.
+def representatives(cosines_KK: Floats, weights_K: Floats, number: int, nearest_K: Floats | None = None) -> list[int]:
+    """Rows R that make Σ_k weight_k max_r∈R cos(k, r) large, the largest gain first; ``nearest_K`` are cosines with rows chosen before.
 
     An earlier gain is an upper bound, so few are computed again (Minoux 1978, "Accelerated Greedy Algorithms …", lazy evaluation).
     """
-    cosines_KK, nearest_K, rows = features_KF @ features_KF.T, np.zeros(len(features_KF), np.float32), list[int]()
-    gains_K = np.maximum(cosines_KK, 0.0) @ weights_K
-    for _ in range(min(number, len(features_KF))):
+    nearest_K, rows = np.zeros(len(weights_K), np.float32) if nearest_K is None else nearest_K, list[int]()
+    gains_K = np.maximum(cosines_KK - nearest_K, 0.0) @ weights_K
+    for _ in range(min(number, len(weights_K))):
         exact = set[int]()
         while (row := int(gains_K.argmax())) not in exact:
             gains_K[row] = np.maximum(cosines_KK[row] - nearest_K, 0.0) @ weights_K

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mha_cli.analysis.next_texts import CANDIDATES, NextTexts, features_of, margin, representatives
+from mha_cli.labelling.next_texts import CANDIDATES, NextTexts, features_of, margin, representatives
 from mha_cli.records.record import Record
 from mha_cli.runtime.classifier import Classifier
 from tests.checkpoints import WORDS, small_checkpoint
@@ -24,8 +24,8 @@ def test_each_row_brings_the_others_most() -> None:
             if row not in expected
         }
         expected.append(max(worth, key=worth.__getitem__))
-    assert representatives(features.astype(np.float32), weights.astype(np.float32), 5) == expected
-    assert sorted(representatives(np.ones((5, 7), np.float32), np.ones(5, np.float32), 11)) == [0, 1, 2, 3, 4]
+    assert representatives((features @ features.T).astype(np.float32), weights.astype(np.float32), 5) == expected
+    assert sorted(representatives(np.ones((5, 5), np.float32), np.ones(5, np.float32), 11)) == [0, 1, 2, 3, 4]
 
 
 def test_rare_words_count_for_more() -> None:

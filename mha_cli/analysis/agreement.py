@@ -1,0 +1,99 @@
+"""How far two people agree who have labelled the same texts.
+
+Source: Cohen 1960, "A Coefficient of Agreement for Nominal Scales": kappa, the share of the agreement that chance leaves open.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+from sklearn.metrics import cohen_kappa_score
+
+from mha_cli.config.settings import Config
+from mha_cli.errors import MhaError
+from mha_cli.labelling.next_texts import same_text
+from mha_cli.sources.labelled_text import Label, LabelledText
+from mha_cli.sources.labels import find_respelt, merged
+from mha_cli.sources.opening import open_source
+from mha_cli.system.callbacks import SILENT, Callbacks
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A text that has another label in the other file."""
+
+    file: str
+    line: int | None  # as of a ``LabelledText``
+    label: Label
+    other_file: str
+    other_line: int | None
+    other_label: Label
+    text: str
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The labels of two files, compared. A kappa is None where both files have one and the same label throughout."""
+
+    data: str
+    other: str
+    num_texts: int  # in both files
+    num_equal: int  # texts with equal labels
+    kappa: float | None  # of several labels per text the mean of those of the labels
+    kappa_of_labels: dict[str, float | None]  # of each label, if texts may have several; else empty
+    num_only_here: int  # texts that the other file lacks
+    num_only_other: int
+    differences: list[Difference]
+
+
+def find_agreement(config: Config, other: Config, by_options: bool = False, callbacks: Callbacks = SILENT) -> Agreement:
+    """Compare the labels of the training data of two configs, text by text.
+
+    Texts that differ in white space alone are the same; of a repeated text, the first label of each file counts. Labels that differ in
+    case alone are equal. With ``by_options``, messages name options of the command rather than settings.
+    """
+    sources = [open_source(each.data, callbacks, by_options) for each in (config, other)]
+    names, files = [source.name for source in sources], [list(source.read(source.splits[0])) for source in sources]
+    respelt = find_respelt(Counter(chain.from_iterable(_labels(text) for texts in files for text in texts)))
+    here, there = ({same_text(text.text): text for text in merged(reversed(texts), respelt)} for texts in files)
+    pairs = [(here[key], there[key]) for key in reversed(here) if key in there]
+    if not pairs:
+        raise MhaError(f"{names[0]} and {names[1]}: no text is in both", "give the labels of two people for the same texts")
+    labels = [(_labels(one), _labels(two)) for one, two in pairs]
+    kappa_of_labels = dict[str, float | None]()
+    if any(not isinstance(text.label, str) for pair in pairs for text in pair):
+        found = sorted(set(chain.from_iterable(chain.from_iterable(labels))))
+        kappa_of_labels = {label: _kappa([(label in one, label in two) for one, two in labels]) for label in found}
+        defined = [kappa for kappa in kappa_of_labels.values() if kappa is not None]
+        kappa = float(np.mean(defined)) if defined else None
+    else:
+        kappa = _kappa(labels)
+    differences = [
+        Difference(one.file, one.line, one.label, two.file, two.line, two.label, one.text)
+        for (one, two), (label, other_label) in zip(pairs, labels, strict=True)
+        if label != other_label
+    ]
+    return Agreement(
+        data=names[0],
+        other=names[1],
+        num_texts=len(pairs),
+        num_equal=len(pairs) - len(differences),
+        kappa=kappa,
+        kappa_of_labels=kappa_of_labels,
+        num_only_here=len(here) - len(pairs),
+        num_only_other=len(there) - len(pairs),
+        differences=differences,
+    )
+
+
+def _labels(text: LabelledText) -> tuple[str, ...]:
+    return (text.label,) if isinstance(text.label, str) else text.label
+
+
+def _kappa(labels: Sequence[tuple[object, object]]) -> float | None:
+    numbers = {label: number for number, label in enumerate(dict.fromkeys(chain.from_iterable(labels)))}
+    if len(numbers) == 1:
+        return None
+    return float(cohen_kappa_score(*zip(*((numbers[one], numbers[two]) for one, two in labels), strict=True)))
