@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 LEAST_TO_PART = 500  # texts from which on a test part is held out of them: a fifth of fewer would say little
 TEST_SHARE = 0.2
 LIKELY_RESPELT = 0.25  # texts up to which a class is another one in another case, as a share of the other's; more may be meant
+MOST_CLASSES = 100  # classes that are listed for their words; nobody describes more one by one
 _SECTION = re.compile(r"^data:.*\n(?: .*\n)*", re.MULTILINE)
 _SETTING = re.compile(r" +(\w+):")
 
@@ -33,7 +34,8 @@ def new_config(profile: DataProfile, recipe: Path) -> str:
     ours = "\n".join([*_data_section(profile), *kept]) + "\n"
     found_in_them = f"{plural(profile.texts.num_texts, 'text')}, {plural(len(profile.texts.classes), 'class')}"
     written = f"# Written by `mha init` from the recipe {recipe.stem}: {found_in_them}.\n"
-    return written + (text.replace(section, ours, 1) if section else f"{text}{ours}")
+    config = text.replace(section, ours, 1) if section else f"{text}{ours}"
+    return written + config + "".join(f"{line}\n" for line in _classes_section(profile))
 
 
 def test_share(profile: DataProfile) -> float | None:
@@ -68,15 +70,31 @@ def _data_section(profile: DataProfile) -> Iterator[str]:
     if layout.label_separator:
         several = f"several labels per text, such as {printable(layout.label_example, 40)}"
         yield f"  label_separator: {json.dumps(layout.label_separator)}  # {several}"
-    respelt, classes = find_respelt(profile.texts.classes), profile.texts.classes
     for sure, reason in ((True, "labels that differ in case alone"), (False, "for labels that mean the same; both spellings are frequent")):
-        pairs = [(name, other) for name, other in respelt.items() if (classes[name] <= LIKELY_RESPELT * classes[other]) == sure]
+        pairs = _respelt(profile, sure)
         if merged := ", ".join(f"{_scalar(name)}: {_scalar(other)}" for name, other in pairs):
             yield f"  {'' if sure else '# '}merge_labels: {{{merged}}}  {f'# {reason}' if sure else f'({reason})'}"
     if profile.dialect.encoding:
         yield f"  encoding: {profile.dialect.encoding}"
     if not profile.dialect.quoting:
         yield "  quoting: false"
+
+
+def _respelt(profile: DataProfile, sure: bool) -> list[tuple[str, str]]:
+    """Classes that differ in case alone from a more frequent one, and its name: surely the same class, or perhaps."""
+    classes = profile.texts.classes
+    return [(name, other) for name, other in find_respelt(classes).items() if (classes[name] <= LIKELY_RESPELT * classes[other]) == sure]
+
+
+def _classes_section(profile: DataProfile) -> Iterator[str]:
+    """The classes, with words to be filled in."""
+    merged = dict(_respelt(profile, sure=True))
+    if len(names := sorted(profile.texts.classes.keys() - merged)) <= MOST_CLASSES:
+        yield ""
+        yield "# Words about each class help where labels are few, such as `delivery: the parcel is late or lost`. Fill in any of them."
+        yield "# Only a pretrained encoder or word vectors (model.pretrained, model.vectors) use them; other models ignore them."
+        yield "classes:"
+        yield from (f'  {_scalar(name)}: ""' for name in names)
 
 
 def _scalar(text: str) -> str:
