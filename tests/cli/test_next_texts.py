@@ -119,7 +119,10 @@ def test_refusals(tmp_path: Path, run: Path, mha: Mha) -> None:
     (tmp_path / "empty.csv").write_text("what\n")
     assert refusal(mha("data", "empty.csv", *new[2:])) == "empty.csv: holds no text; give texts without labels"
     for other in (("--set", "seed=1"), ("--label-issues", "1")):
-        assert refusal(mha(*new, *other)) == "data takes either --next or --label-issues or --agreement or --set, not both; leave one of them out"
+        assert (
+            refusal(mha(*new, *other))
+            == "data takes either --next or --label-issues or --agreement or --set, not both; leave one of them out"
+        )
     assert refusal(mha("data", "labelled.csv", "-o", "a.csv")) == "--output goes with --next; leave it out"
     (tmp_path / "labels.csv").write_text("labels that someone has written")
     assert refusal(mha(*new, "-o", "labels.csv")) == "--output labels.csv: exists; choose another name, or remove it"
