@@ -142,7 +142,7 @@ def _table(chosen: _Chosen, given_text_column: str | None, as_json: bool) -> byt
 
     def row_of(record: Record) -> dict[str, Any]:
         found: Any = record.fields[0]
-        others = {name: found[name] for name in found if len(found) > 1 and name != given_text_column}
+        others = {name: found[name] for name in found if len(found) > 1 and name not in {given_text_column} - {chosen.text_column}}
         weighted = {weight: others.get(weight, 1)} if weight else {}
         return others | {chosen.text_column: record.text} | weighted | {chosen.label_column: ""}
 

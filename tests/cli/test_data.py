@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.cli.command import Mha, has_control_characters, run_mha, tree
+from tests.cli.command import Mha, has_control_characters, refusal, run_mha, tree
 
 WORDS = {"bad": ("broken", "dim"), "good": ("bright", "fine")}
 ROWS = [(f"lamp {number}: {WORDS[label][number % 4 // 2]}", label) for number in range(40) for label in [("bad", "good")[number % 2]]]
@@ -82,3 +82,36 @@ def test_label_issues_are_listed_with_their_places(tmp_path: Path, mha: Mha) -> 
     first = whole["label_issues"][0]
     assert [f"{first['file']}:{first['line']}", first["label"], first["suggested"]] == [*found[0][:2], found[0][3]]
     assert first["text"] in {rows[6][0], rows[21][0]}
+
+
+def test_labels_of_two_people_are_compared(tmp_path: Path, mha: Mha) -> None:
+    """The columns of each file are guessed by themselves."""
+    (tmp_path / "a.csv").write_text(table([("lamp\x1b 1", "good"), ("lamp 2", "bad"), ("lamp 3", "bad"), ("lamp 4", "good")]))
+    (tmp_path / "b.csv").write_text("text,label\nlamp 3,bad\nlamp\x1b  1,bad\nlamp 4,good\nlamp 9,good\n")
+    result = mha("data", "a.csv", "--agreement", "b.csv").silent()
+    assert not has_control_characters(result.stdout)
+    shown = " ".join(result.stdout.split())
+    for words in (
+        "texts in both │ 3",
+        "equal labels │ 2 (66.7%)",
+        "Cohen's kappa │ 0.400",
+        "only in a.csv │ 1",
+        "only in b.csv │ 1",
+        r"│ a.csv:2 │ good │ b.csv:3 │ bad │ lamp\x1b 1 │",
+    ):
+        assert words in shown, shown
+    found = mha("data", "a.csv", "--agreement", "b.csv", "--json").json
+    assert (found["num_texts"], found["num_equal"], found["layout"]["label_column"]) == (3, 2, "verdict")
+    assert found["differences"] == [
+        {"file": "a.csv", "line": 2, "label": "good", "other_file": "b.csv", "other_line": 3, "other_label": "bad", "text": "lamp\x1b 1"}
+    ]
+    same = mha("data", "a.csv", "--agreement", "a.csv").stdout
+    assert ("1.000" in same, "different labels" in same) == (True, False)
+    (tmp_path / "c.csv").write_text("text,label\nlamp 3,bad|old\nlamp 4,good\nlamp 2,old\n")
+    several = " ".join(
+        mha("data", "c.csv", "--agreement", "b.csv", "--label-column", "label", "--set", "data.label_separator=|").stdout.split()
+    )
+    assert "kappa, mean of the labels │ 0.333" in several
+    assert "│ bad|old │ b.csv:2 │ bad │" in several
+    one = mha("data", "c.csv", "--agreement", "c.csv", "--label-issues", "1")
+    assert refusal(one) == "data takes either --label-issues or --agreement, not both; leave one of them out"

@@ -13,6 +13,7 @@ from mha_cli.runs import CONFIG
 from mha_cli.sources.files import FileTexts
 from tests.checkpoints import WORDS, small_checkpoint, write_run
 from tests.cli.command import Mha, refusal
+from tests.pretrained.tiny import tiny_folder
 from tests.tables import write_table
 
 LABELLED = {"source": "files", "train": "labelled.csv"}
@@ -109,6 +110,65 @@ def test_a_checkpoint_without_its_run_knows_no_texts(tmp_path: Path, run: Path, 
     (tmp_path / "new.txt").write_text(f"{KNOWN[0]}\n")
     (run / CONFIG).unlink()
     assert mha("data", "new.txt", "--next", "1", "-c", "run").lines == ["what,verdict\r", f"{KNOWN[0]},\r"]
+
+
+FIRST_TEXTS = ["broken lamp", "a broken lamp", "late train", "a late train again", "odd"]
+TOLD = "the most typical first, chosen without a model; write the labels into the column"
+
+
+def test_without_a_model_the_most_typical_texts_come(tmp_path: Path, run: Path, mha: Mha) -> None:
+    """Though there is a trained run. Texts that have a label cover those that they resemble."""
+    run.parent.joinpath("runs").mkdir()
+    run.rename(tmp_path / "runs" / "run")
+    given = [*FIRST_TEXTS, " ", "broken  lamp"]
+    write_table(tmp_path / "new.csv", ((f"n{row}", text, "") for row, text in enumerate(given)), "id,text,label")
+    result = mha("data", "new.csv", "--next", "2").well()
+    assert result.stderr == f"2 texts, {TOLD} label\n"
+    header, first, second = csv.reader(result.lines)
+    assert (header, first[2], second[2]) == (["id", "text", "label"], "", "")
+    assert all(given[int(row[0][1:])] == row[1] for row in (first, second))
+    assert sorted("lamp" in row[1] for row in (first, second)) == [False, True]
+    rows = mha_cli.next_texts(None, given, 2)
+    assert [given[row] for row in rows] == [first[1], second[1]]
+
+    labels = ["good", "", "", "", "", "", ""]
+    write_table(tmp_path / "some.csv", zip(given, labels, strict=True), "what,kind")
+    [row] = csv.reader(mha("data", "some.csv", "--next", "1", "--text-column", "what", "--label-column", "kind").lines[1:])
+    assert "train" in row[0]
+    assert mha_cli.next_texts(None, given, 1, known=["broken lamp"]) == [given.index(row[0])]
+
+
+def test_first_texts_of_other_formats(tmp_path: Path, mha: Mha) -> None:
+    (tmp_path / "new.txt").write_text("\n".join(FIRST_TEXTS))
+    assert mha("data", "new.txt", "--next", "1").lines[0] == "text,label\r"
+    piped = mha("data", "-", "--next", "1", "--label-column", "kind", "--json", stdin="\n".join(FIRST_TEXTS).encode())
+    assert [*json.loads(piped.stdout)] == ["text", "kind"]
+    (tmp_path / "bare.csv").write_text("7,broken lamp\n8,a broken lamp\n")
+    assert mha("data", "bare.csv", "--next", "1", "--text-column", "2").lines[0] == "1,text,label\r"
+    lines = [json.dumps({"text": text, "label": label}) for text, label in zip(FIRST_TEXTS, [0, None, [], "", ""], strict=True)]
+    (tmp_path / "new.jsonl").write_text("\n".join(lines))
+    chosen = [json.loads(line)["text"] for line in mha("data", "new.jsonl", "--next", "9", "--json").lines]
+    assert not {*chosen} & {FIRST_TEXTS[0], FIRST_TEXTS[2]}
+    assert FIRST_TEXTS[1] in chosen
+
+
+def test_an_encoder_compares_the_first_texts(tmp_path: Path, mha: Mha) -> None:
+    (tmp_path / "new.txt").write_text("\n".join(FIRST_TEXTS))
+    tiny_folder(tmp_path / "encoder", "bert")
+    result = mha("data", "new.txt", "--next", "2", "--pretrained", "encoder").well()
+    rows = mha_cli.next_texts(None, FIRST_TEXTS, 2, pretrained=tmp_path / "encoder")
+    assert [row[0] for row in csv.reader(result.lines[1:])] == [FIRST_TEXTS[row] for row in rows]
+
+
+def test_refusals_of_first_texts(tmp_path: Path, run: Path, mha: Mha) -> None:
+    (tmp_path / "empty.csv").write_text("text\n")
+    assert refusal(mha("data", "empty.csv", "--next", "1")) == "empty.csv: holds no text; give texts without labels"
+    write_table(tmp_path / "done.csv", [("a lamp", "good")])
+    nothing = "done.csv: each text has a label or has no words; give texts without labels"
+    assert refusal(mha("data", "done.csv", "--next", "1")) == nothing
+    both = mha("data", "done.csv", "--next", "1", "--pretrained", "encoder", "-c", "run")
+    assert refusal(both) == "data takes either --checkpoint or --pretrained, not both; leave one of them out"
+    assert refusal(mha("data", "done.csv", "--pretrained", "encoder")) == "--pretrained goes with --next; leave it out"
 
 
 def test_refusals(tmp_path: Path, run: Path, mha: Mha) -> None:

@@ -1,6 +1,7 @@
 """Labelled texts in figures, and the config that is made of them."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -75,31 +76,46 @@ def test_labels_that_differ_in_case_alone_are_merged_where_one_spelling_is_rare(
     assert "  merge_labels: {No: no, BILLING: billing}  # labels that differ in case alone\n" in written
     assert "  # merge_labels: {Polish: polish}  (for labels that mean the same; both spellings are frequent)\n" in written
     Path("a.yaml").write_text(written)
-    assert data_overview(load_config("a.yaml")).train.texts.classes == {"billing": 44, "no": 33, "polish": 30, "Polish": 20}
+    config = load_config("a.yaml")
+    assert data_overview(config).train.texts.classes == {"billing": 44, "no": 33, "polish": 30, "Polish": 20}
+    assert [*config.classes] == ["Polish", "billing", "no", "polish"]
 
 
-def profile(data: tuple[str, ...], text_column: str, label_column: str) -> DataProfile:
+def profile(data: tuple[str, ...], text_column: str, label_column: str, classes: Iterable[str] = ("a", "b")) -> DataProfile:
     layout = Layout("table", "comma", True, (text_column, label_column), text_column, label_column, "given", "by \x1b its name")
-    figures = TextFigures(num_texts=7, classes={"a": 4, "b": 3}, lengths=Lengths(1, 2, 3), scripts={"Latin": 1.0})
+    figures = TextFigures(num_texts=7, classes=dict.fromkeys(classes, 4), lengths=Lengths(1, 2, 3), scripts={"Latin": 1.0})
     return DataProfile(data, 1, layout, figures)
 
 
 NAMES = st.text(min_size=1, max_size=12) | st.sampled_from(
-    ["yes", "null", "3", "1e3", "~", "a: b", "a #b", "- a", "[x]", "é", "*", "", " "]
+    ["yes", "null", "3", "1e3", "~", "a: b", "a #b", "- a", "[x]", "é", "*", "<<", "", " "]
 )
 
 
-@given(st.lists(NAMES.filter(bool), min_size=1, max_size=3), NAMES.filter(bool), NAMES.filter(bool))
+@given(
+    st.lists(NAMES.filter(bool), min_size=1, max_size=3),
+    NAMES.filter(bool),
+    NAMES.filter(bool),
+    st.lists(NAMES.map(str.strip).filter(bool), min_size=2, max_size=5, unique_by=str.casefold),
+)
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_names_are_those_that_the_config_gives_back(paths: list[str], text_column: str, label_column: str) -> None:
+def test_any_names_are_those_that_the_config_gives_back(paths: list[str], text_column: str, label_column: str, classes: list[str]) -> None:
     recipe = find_config("imdb-fast")
-    text = new_config(profile(tuple(paths), text_column, label_column), recipe)
+    text = new_config(profile(tuple(paths), text_column, label_column, classes), recipe)
     Path("new.yaml").write_text(text, encoding="utf-8")
     config, original = load_config("new.yaml"), load_config(recipe)
     assert isinstance(config.data, FilesData)
     assert (config.data.train_paths, config.data.text_column, config.data.label_column) == (paths, text_column, label_column)
     assert config.data.validation_share == original.data.validation_share
-    assert config.model_copy(update={"data": original.data}) == original
+    assert config.classes == dict.fromkeys(classes, "")
+    assert config.class_lines == []
+    assert config.model_copy(update={"data": original.data, "classes": {}}) == original
+
+
+def test_classes_are_listed_for_their_words_unless_there_are_many() -> None:
+    names = [f"class {number}" for number in range(100)]
+    assert new_config(profile(("a.csv",), "2", "3", names), find_config("text")).endswith('\n  class 98: ""\n  class 99: ""\n')
+    assert "classes:" not in new_config(profile(("a.csv",), "2", "3", [*names, "one more"]), find_config("text"))
 
 
 @pytest.mark.parametrize("section", ["", "data: {source: sample}\n", "data:\n  source: sample  # made up\n\n"])
