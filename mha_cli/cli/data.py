@@ -36,7 +36,7 @@ mha data text --set data.train=reviews.csv --set data.test=more.csv \\
 mha data reviews.csv --label-issues 20 > label_issues.tsv
 mha data texts.csv --next 24 -o first.csv
 mha data new.csv --next 50 -c runs/reviews -o next.csv
-mha data first.csv --agreement second.csv"""
+mha data anna.csv --agreement ben.csv"""
 
 BAR_WIDTH, SHOWN_CHARACTERS = 20, 100  # characters of the longest bar, and of a text
 

@@ -111,7 +111,7 @@ def test_labels_of_two_people_are_compared(tmp_path: Path, mha: Mha) -> None:
     several = " ".join(
         mha("data", "c.csv", "--agreement", "b.csv", "--label-column", "label", "--set", "data.label_separator=|").stdout.split()
     )
-    assert "kappa, mean of the labels │ 0.333" in several
+    assert "kappa, mean of the labels │ 0.667" in several
     assert "│ bad|old │ b.csv:2 │ bad │" in several
     one = mha("data", "c.csv", "--agreement", "c.csv", "--label-issues", "1")
     assert refusal(one) == "data takes either --label-issues or --agreement, not both; leave one of them out"

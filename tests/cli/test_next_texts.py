@@ -130,6 +130,9 @@ def test_without_a_model_the_most_typical_texts_come(tmp_path: Path, run: Path, 
     assert sorted("lamp" in row[1] for row in (first, second)) == [False, True]
     rows = mha_cli.next_texts(None, given, 2)
     assert [given[row] for row in rows] == [first[1], second[1]]
+    (tmp_path / "first.csv").write_text(result.stdout.replace(",\r", ",good\r"))
+    settings = FilesData.model_validate({"source": "files", "train": str(tmp_path / "first.csv")})
+    assert [(one.text, one.label) for one in FileTexts(settings).read("train")] == [(given[row], "good") for row in rows]
 
     labels = ["good", "", "", "", "", "", ""]
     write_table(tmp_path / "some.csv", zip(given, labels, strict=True), "what,kind")
