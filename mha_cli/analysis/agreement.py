@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
+from statistics import fmean
 
-import numpy as np
 from sklearn.metrics import cohen_kappa_score
 
 from mha_cli.config.settings import Config
@@ -55,37 +55,28 @@ def find_agreement(config: Config, other: Config, by_options: bool = False, call
     case alone are equal. With ``by_options``, messages name options of the command rather than settings.
     """
     sources = [open_source(each.data, callbacks, by_options) for each in (config, other)]
-    names, files = [source.name for source in sources], [list(source.read(source.splits[0])) for source in sources]
+    files = [list(source.read(source.splits[0])) for source in sources]
     respelt = find_respelt(Counter(chain.from_iterable(_labels(text) for texts in files for text in texts)))
     here, there = ({same_text(text.text): text for text in merged(reversed(texts), respelt)} for texts in files)
     pairs = [(here[key], there[key]) for key in reversed(here) if key in there]
     if not pairs:
-        raise MhaError(f"{names[0]} and {names[1]}: no text is in both", "give the labels of two people for the same texts")
+        message = f"{sources[0].name} and {sources[1].name}: no text is in both"
+        raise MhaError(message, "give the labels of two people for the same texts")
     labels = [(_labels(one), _labels(two)) for one, two in pairs]
-    kappa_of_labels = dict[str, float | None]()
+    kappa, kappa_of_labels = _kappa(labels), dict[str, float | None]()
     if any(not isinstance(text.label, str) for pair in pairs for text in pair):
-        found = sorted(set(chain.from_iterable(chain.from_iterable(labels))))
-        kappa_of_labels = {label: _kappa([(label in one, label in two) for one, two in labels]) for label in found}
+        for label in sorted(set(chain.from_iterable(chain.from_iterable(labels)))):
+            kappa_of_labels[label] = _kappa([(label in one, label in two) for one, two in labels])
         defined = [kappa for kappa in kappa_of_labels.values() if kappa is not None]
-        kappa = float(np.mean(defined)) if defined else None
-    else:
-        kappa = _kappa(labels)
+        kappa = fmean(defined) if defined else None
     differences = [
         Difference(one.file, one.line, one.label, two.file, two.line, two.label, one.text)
-        for (one, two), (label, other_label) in zip(pairs, labels, strict=True)
-        if label != other_label
+        for one, two in pairs
+        if _labels(one) != _labels(two)
     ]
-    return Agreement(
-        data=names[0],
-        other=names[1],
-        num_texts=len(pairs),
-        num_equal=len(pairs) - len(differences),
-        kappa=kappa,
-        kappa_of_labels=kappa_of_labels,
-        num_only_here=len(here) - len(pairs),
-        num_only_other=len(there) - len(pairs),
-        differences=differences,
-    )
+    num_texts, num_equal = len(pairs), len(pairs) - len(differences)
+    only = len(here) - num_texts, len(there) - num_texts
+    return Agreement(sources[0].name, sources[1].name, num_texts, num_equal, kappa, kappa_of_labels, *only, differences)
 
 
 def _labels(text: LabelledText) -> tuple[str, ...]:
@@ -94,6 +85,5 @@ def _labels(text: LabelledText) -> tuple[str, ...]:
 
 def _kappa(labels: Sequence[tuple[object, object]]) -> float | None:
     numbers = {label: number for number, label in enumerate(dict.fromkeys(chain.from_iterable(labels)))}
-    if len(numbers) == 1:
-        return None
-    return float(cohen_kappa_score(*zip(*((numbers[one], numbers[two]) for one, two in labels), strict=True)))
+    here, there = zip(*((numbers[one], numbers[two]) for one, two in labels), strict=True)
+    return float(cohen_kappa_score(here, there)) if len(numbers) > 1 else None

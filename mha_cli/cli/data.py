@@ -12,7 +12,6 @@ from rich.console import Console
 from typer import Argument, Option
 
 from mha_cli.cli import options
-from mha_cli.cli.completion import checkpoints_like
 from mha_cli.cli.console import print_figures, print_json, print_line, print_table
 from mha_cli.cli.progress import progress
 from mha_cli.cli.render import figure_rows, layout_rows
@@ -46,19 +45,9 @@ def data(
     label_issues: Annotated[int | None, Option(min=1, metavar="N", help="List the N labels that a model contradicts most.")] = None,
     agreement: Annotated[str | None, Option(metavar="FILE", help="Compare the labels with those of another person.")] = None,
     number: Annotated[int | None, Option("--next", min=1, max=500, metavar="N", help="Choose N texts to label next, from FILE.")] = None,
-    checkpoint: Annotated[
-        Path | None,
-        Option(
-            "--checkpoint",
-            "-c",
-            help="With --next: a checkpoint, or its run directory, whose least certain texts are chosen.",
-            show_default="no model: the most typical texts",
-            autocompletion=checkpoints_like,
-        ),
-    ] = None,
+    checkpoint: Annotated[Path | None, options.checkpoint_option("with --next the most typical texts, without a model")] = None,
     pretrained: Annotated[
-        Path | None,
-        Option(metavar="FOLDER", help="With --next: a pretrained encoder, which says what is typical.", show_default="the words"),
+        Path | None, Option(metavar="FOLDER", help="With --next: encoder by which texts are typical.", show_default="their words")
     ] = None,
     output: Annotated[
         Path | None, options.output_option("With --next: file to write, .csv or .jsonl.", "standard output, as CSV", "FILE")
@@ -172,10 +161,10 @@ def _print_agreement(found: Agreement, _layout: Layout | None) -> None:
     def shown(kappa: float | None) -> str:
         return "undefined: one label throughout" if kappa is None else f"{kappa:.3f}"
 
-    def cell(label: Label) -> str:
-        return label if isinstance(label, str) else LABEL_SEPARATOR.join(label)
+    def place_and_label(file: str, line: int | None, label: Label) -> tuple[str, str]:
+        return place_of(file, line), label if isinstance(label, str) else LABEL_SEPARATOR.join(label)
 
-    rows = [
+    figures = [
         ("texts in both", f"{found.num_texts:,}"),
         ("equal labels", f"{found.num_equal:,} ({found.num_equal / found.num_texts:.1%})"),
         ("Cohen's kappa" + (", mean of the labels" if found.kappa_of_labels else ""), shown(found.kappa)),
@@ -183,16 +172,14 @@ def _print_agreement(found: Agreement, _layout: Layout | None) -> None:
         (f"only in {found.data}", f"{found.num_only_here:,}"),
         (f"only in {found.other}", f"{found.num_only_other:,}"),
     ]
-    print_figures("", rows)
-    differences = [
+    print_figures("", figures)
+    rows = [
         (
-            place_of(one.file, one.line),
-            cell(one.label),
-            place_of(one.other_file, one.other_line),
-            cell(one.other_label),
+            *place_and_label(one.file, one.line, one.label),
+            *place_and_label(one.other_file, one.other_line, one.other_label),
             " ".join(one.text.split())[:SHOWN_CHARACTERS],
         )
         for one in found.differences
     ]
-    if differences:
-        print_table([found.data, "label", found.other, "label", "text"], [], differences, "different labels")
+    if rows:
+        print_table([found.data, "label", found.other, "label", "text"], [], rows, "different labels")

@@ -30,6 +30,11 @@ def output_option(help_text: str, default: str = "", metavar: str | None = None)
     return Option("--output", "-o", metavar=metavar, help=help_text, show_default=default or True)
 
 
+def checkpoint_option(default: str) -> Any:
+    """--checkpoint; ``default`` in words."""
+    return Option("--checkpoint", "-c", help=CHECKPOINT_HELP, show_default=default, autocompletion=checkpoints_like)
+
+
 def split_option(default: str) -> Any:
     """--split; ``default`` in words."""
     help_text = "Split of the data; [bold]validation[/bold] is the part held out in training."
@@ -63,16 +68,7 @@ ClassesOption = Annotated[
 ]
 CHECKPOINT_HELP = "A checkpoint, or the run directory that holds it."
 CheckpointArgument = Annotated[Path, Argument(help=CHECKPOINT_HELP, autocompletion=checkpoints_like)]
-CheckpointOption = Annotated[
-    Path | None,
-    Option(
-        "--checkpoint",
-        "-c",
-        help=CHECKPOINT_HELP,
-        show_default="$MHA_CHECKPOINT, the last run, or mha's own",
-        autocompletion=checkpoints_like,
-    ),
-]
+CheckpointOption = Annotated[Path | None, checkpoint_option("$MHA_CHECKPOINT, the last run, or mha's own")]
 HtmlOption = Annotated[Path | None, Option(help="Write a page for a browser, as one file.")]
 SplitOption = Annotated[str | None, split_option("test")]
 MaxTextsOption = Annotated[int | None, Option(min=1, help="Use a random part of this size.", show_default="all")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,7 +35,7 @@ def new_config(profile: DataProfile, recipe: Path) -> str:
     found_in_them = f"{plural(profile.texts.num_texts, 'text')}, {plural(len(profile.texts.classes), 'class')}"
     written = f"# Written by `mha init` from the recipe {recipe.stem}: {found_in_them}.\n"
     config = text.replace(section, ours, 1) if section else f"{text}{ours}"
-    return written + config + "".join(f"{line}\n" for line in _classes_section(profile))
+    return written + config + "".join(f"{line}\n" for line in _classes_section(profile.texts.classes))
 
 
 def test_share(profile: DataProfile) -> float | None:
@@ -70,8 +70,9 @@ def _data_section(profile: DataProfile) -> Iterator[str]:
     if layout.label_separator:
         several = f"several labels per text, such as {printable(layout.label_example, 40)}"
         yield f"  label_separator: {json.dumps(layout.label_separator)}  # {several}"
+    respelt, classes = find_respelt(profile.texts.classes), profile.texts.classes
     for sure, reason in ((True, "labels that differ in case alone"), (False, "for labels that mean the same; both spellings are frequent")):
-        pairs = _respelt(profile, sure)
+        pairs = [(name, other) for name, other in respelt.items() if (classes[name] <= LIKELY_RESPELT * classes[other]) == sure]
         if merged := ", ".join(f"{_scalar(name)}: {_scalar(other)}" for name, other in pairs):
             yield f"  {'' if sure else '# '}merge_labels: {{{merged}}}  {f'# {reason}' if sure else f'({reason})'}"
     if profile.dialect.encoding:
@@ -80,21 +81,12 @@ def _data_section(profile: DataProfile) -> Iterator[str]:
         yield "  quoting: false"
 
 
-def _respelt(profile: DataProfile, sure: bool) -> list[tuple[str, str]]:
-    """Classes that differ in case alone from a more frequent one, and its name: surely the same class, or perhaps."""
-    classes = profile.texts.classes
-    return [(name, other) for name, other in find_respelt(classes).items() if (classes[name] <= LIKELY_RESPELT * classes[other]) == sure]
-
-
-def _classes_section(profile: DataProfile) -> Iterator[str]:
-    """The classes, with words to be filled in."""
-    merged = dict(_respelt(profile, sure=True))
-    if len(names := sorted(profile.texts.classes.keys() - merged)) <= MOST_CLASSES:
-        yield ""
-        yield "# Words about each class help where labels are few, such as `delivery: the parcel is late or lost`. Fill in any of them."
+def _classes_section(classes: Mapping[str, int]) -> Iterator[str]:
+    """The classes with empty words; another spelling of a class has none."""
+    if len(names := sorted(classes.keys() - find_respelt(classes))) <= MOST_CLASSES:
+        yield "# Words about classes help where labels are few, such as `delivery: the parcel is late or lost`. Fill in any of them."
         yield "# Only a pretrained encoder or word vectors (model.pretrained, model.vectors) use them; other models ignore them."
-        yield "classes:"
-        yield from (f'  {_scalar(name)}: ""' for name in names)
+        yield from ("classes:", *(f'  {_scalar(name)}: ""' for name in names))
 
 
 def _scalar(text: str) -> str:
