@@ -334,8 +334,8 @@ def put(trained: Path, path: Path, name: str) -> None:
         write_checkpoint(path, dataclasses.replace(checkpoint, config=config, class_names=classes))
 
 
-def load_small_config(path: Path, overrides: Sequence[str] = ()) -> Config:
-    return smaller(load_config(path, overrides))
+def load_small_config(path: Path, *given: Any) -> Config:
+    return smaller(load_config(path, *given))
 
 
 def smaller(config: Config) -> Config:
