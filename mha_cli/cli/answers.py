@@ -1,6 +1,5 @@
 """Writing answers: lines with tabs, JSON lines, rows of CSV or Parquet, lines on a terminal, or the records themselves."""
 
-import csv
 import os
 import re
 import shutil
@@ -9,16 +8,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain, islice, starmap
-from types import SimpleNamespace
 from typing import IO, Any, TypeAlias
 
 from rich.cells import cell_len, set_cell_size
 
 from mha_cli.cli.output import AnswerFormat
 from mha_cli.errors import MhaError, printable
-from mha_cli.records.objects import json_line, plain_json, without_surrogates
+from mha_cli.records.objects import as_text, json_line, without_surrogates
 from mha_cli.records.parquet import parquet_writer
 from mha_cli.records.record import ALL, Record
+from mha_cli.records.tables import csv_row
 from mha_cli.runtime.choice import Answer, Choice
 
 Answered: TypeAlias = tuple[int, Record, Answer]  # number of a text, its record and its answer
@@ -138,13 +137,6 @@ def table_row(choice: Choice, record: Record, answer: Answer) -> list[str | floa
     return [*values, answer.prediction.flags, *fields]
 
 
-def csv_row(cells: Sequence[str | float | None]) -> bytes:
-    """Cells as RFC 4180 has them, in UTF-8."""
-    shown = [f"{cell:.6f}" if isinstance(cell, float) else cell for cell in cells]
-    row: bytes = csv.writer(SimpleNamespace(write=str.encode)).writerow(shown)
-    return row
-
-
 def matching_records() -> Callable[[int, Record, Answer], bytes]:
     """A function that gives the records themselves, byte by byte; the header of a table comes before the first of its records."""
     header = b""
@@ -179,13 +171,6 @@ def _class_cells(answer: Answer) -> list[str | float | None]:
         return [None, None] if answer.label is None else [answer.label, answer.probability]
     cells: list[str | float | None] = [cell for pair in answer.top for cell in pair]
     return cells + [None] * (2 * answer.num_top - len(cells))
-
-
-def as_text(value: object) -> str:
-    """A value of a record in a cell: a string itself, None nothing, anything else as JSON."""
-    if isinstance(value, str):
-        return value
-    return "" if value is None else plain_json(value)
 
 
 def _fitted(text: str, width: int) -> str:

@@ -16,10 +16,11 @@ from mha_cli.cli.progress import progress
 from mha_cli.cli.terminal import counter
 from mha_cli.config.settings import FilesData
 from mha_cli.errors import MhaError, plural, printable, shown_path
-from mha_cli.records.objects import ABSENT, json_line, value_at, without_surrogates
+from mha_cli.records.objects import ABSENT, as_text, json_line, value_at, without_surrogates
 from mha_cli.records.reader import shown_warnings
 from mha_cli.records.readers import Format
 from mha_cli.records.record import ALL, TEXT_COLUMN, Record, is_number
+from mha_cli.records.tables import csv_row
 from mha_cli.runs import is_own
 from mha_cli.runtime.inputs import read_inputs
 from mha_cli.sources.opening import open_source
@@ -74,7 +75,6 @@ def write_next_texts(
 
 def _typical(read: Callable[[str], Iterator[Record]], number: int, pretrained: Path | None, reading: LabelledFileOptions) -> _Chosen:
     """The most typical texts without a label, by an encoder or by their words; those with a label count as chosen."""
-    from mha_cli.cli.answers import as_text
     from mha_cli.labelling.first_texts import typical_texts
 
     text_column, label_column = reading.text_column or TEXT_COLUMN, reading.label_column or "label"
@@ -136,7 +136,6 @@ def _by_model(read: Callable[..., Iterator[Record]], number: int, checkpoint: Pa
 
 def _table(chosen: _Chosen, given_text_column: str | None, as_json: bool) -> bytes:
     """The records with all their columns and an empty one for the label, as CSV or JSON lines."""
-    from mha_cli.cli.answers import as_text, csv_row
 
     weight = chosen.weight_column
 

@@ -54,6 +54,13 @@ def json_line(value: object, default: Callable[[Any], object] | None = None) -> 
     return plain_json(value, default).encode() + b"\n"
 
 
+def as_text(value: object) -> str:
+    """A value of a record in a cell: a string itself, None nothing, anything else as JSON."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else plain_json(value)
+
+
 def json_kind(value: object) -> str:
     """A JSON value in words."""
     if value is None:

@@ -1,9 +1,11 @@
 """CSV and TSV: separator, header and records."""
 
+import csv
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
+from types import SimpleNamespace
 from typing import Any
 
 from mha_cli.errors import MhaError, plural, printable
@@ -150,3 +152,10 @@ def other_width(row: Row, num_columns: int, separator: str, name: str, header: b
 def no_texts_below(name: str) -> MhaError:
     """The fault of a table that ends with its header."""
     return MhaError(f"{name}: a header but no texts", "write one text per row below it")
+
+
+def csv_row(cells: Sequence[str | float | None]) -> bytes:
+    """Cells as RFC 4180 has them, in UTF-8."""
+    shown = [f"{cell:.6f}" if isinstance(cell, float) else cell for cell in cells]
+    row: bytes = csv.writer(SimpleNamespace(write=str.encode)).writerow(shown)
+    return row

@@ -143,6 +143,23 @@ def locked(folder: Path, purpose: bytes = b"") -> Iterator[None]:
                 path.unlink(missing_ok=True)
 
 
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Hold one file against other processes that would write it. The lock, a file beside it, dies with its holder."""
+    lock = path.with_name(f".{path.name}.lock")
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise _unwritable(path, error, "choose a folder that exists and can be written to") from None
+    with open(descriptor, "rb"):
+        if not _is_ours(descriptor, lock):
+            raise MhaError(f"{shown_path(path)}: another process writes there", "end it first, or choose another name")
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
+
+
 def _open_lock(path: Path, purpose: bytes) -> int:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)

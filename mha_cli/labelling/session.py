@@ -1,0 +1,186 @@
+"""A labelling: which text waits for an answer, what was answered, and the way back. Page and terminal share it."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from threading import RLock
+
+from mha_cli.arrays import Floats
+from mha_cli.errors import MhaError, listed
+from mha_cli.labelling.assessment import Assessment
+from mha_cli.labelling.learner import Learner, Suggestion
+from mha_cli.labelling.store import CHOSEN, GIVEN, RANDOM, Answer, LabelStore
+
+RANDOM_EVERY = 4  # every fourth text is drawn at random
+FEW_LABELS = 10  # labels of a class below which it is named
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A text, and what there is to say about it."""
+
+    row: int  # number of the text; -1 where no text is left
+    text: str
+    columns: Mapping[str, str]  # the other columns
+    labels: tuple[str, ...] | None  # those it has; None for a text without an answer
+    suggestion: Suggestion | None  # the model's answer; None where there is no model yet
+    is_random: bool  # whether it was drawn at random
+    done: bool = False  # whether no text is left
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How many texts are labelled, and what their labels tell."""
+
+    num_labelled: int
+    num_texts: int
+    num_random: int  # labelled texts that were drawn at random
+    counts: Mapping[str, int]  # labelled texts of each class
+    few: tuple[str, ...]  # classes with fewer than ten of them
+    assessment: Assessment  # accuracy, learning curve and prediction, as far as the random texts support them
+
+
+class Session:
+    """One labelling of one file. Any thread may call any method, and none but ``wait`` waits for the model.
+
+    Args:
+        store: texts and their file of labels.
+        classes: names of the classes, in the order of their keys.
+        words: lines about each class.
+        encoder: function from texts to features of norm 1; None for the words of the texts.
+        review: texts that are to be answered again, with what is suggested for each; None for the texts without an answer.
+    """
+
+    def __init__(
+        self,
+        store: LabelStore,
+        classes: Sequence[str],
+        words: Mapping[str, Sequence[str]],
+        encoder: Callable[[Sequence[str]], Floats] | None = None,
+        review: Mapping[int, Suggestion] | None = None,
+    ) -> None:
+        self.classes, self.words, self.several = tuple(classes), words, store.several
+        digests = [int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()) for text in store.texts]
+        self._order = sorted(range(len(digests)), key=digests.__getitem__)  # a random one, the same at every start
+        self._to_draw = {row for row in self._order if digests[row] % RANDOM_EVERY == 0}  # never chosen: a fair sample of all texts
+        self._store, self._lock, self._review = store, RLock(), review
+        self._review_rows = iter(review or ())
+        self._history = list(store.answers) if review is None else []
+        self._changes: list[tuple[int, Answer | None]] = [(row, None) for row in self._history if store.answers[row].drawn != GIVEN]
+        self._returned, self._skipped, self._pending = list[int](), set[int](), -1
+        pool = [row for row in self._order if row not in self._to_draw]
+        self._learner = Learner(store.texts, self._order, pool, classes, words, store.several, encoder)
+        self._learner.update(store.answers, self._skipped)
+        self._pending, self._position = self._next(), len(self._history)
+
+    def current(self) -> Shown:
+        """The text that waits for an answer, or that was gone back to."""
+        with self._lock:
+            row, answers = self._row, self._store.answers
+            if row < 0:
+                return Shown(-1, "", {}, None, None, False, done=True)
+            answer = answers.get(row)
+            suggestion = (self._review or {}).get(row) or self._learner.suggestion(row)
+            is_random = answer.drawn == RANDOM if answer else row in self._to_draw
+            return Shown(row, self._store.texts[row], self._store.columns(row), answer and answer.labels, suggestion, is_random)
+
+    def answer(self, row: int, labels: Sequence[str]) -> Shown:
+        """Label a text; that is on disk before the next text is returned. The same answer twice is one answer."""
+        labels = tuple(name for name in self.classes if name in labels)
+        if not self.several and len(labels) != 1:
+            raise MhaError("a text has one label", f"choose from {listed(self.classes)}")
+        with self._lock:
+            before, is_waiting = self._store.answers.get(row), self._position == len(self._history)
+            if before is None or before.labels != labels:
+                drawn = before.drawn if before else RANDOM if row in self._to_draw else CHOSEN
+                self._store.write(row, Answer(labels, drawn))
+                self._changes.append((row, before))
+            if row not in self._history:
+                self._history.append(row)
+            if is_waiting:
+                self._position = len(self._history)
+            elif row == self._history[self._position]:
+                self._position += 1
+            return self._go_on(row)
+
+    def skip(self, row: int) -> Shown:
+        """Leave a text without an answer; the next start shows it again."""
+        with self._lock:
+            if self._position < len(self._history):
+                return self.step(1)
+            if row == self._pending:
+                self._skipped.add(row)
+                self._changes.append((row, None))
+            return self._go_on(row)
+
+    def undo(self) -> Shown:
+        """Take the last answer back, or the last skip, and show its text."""
+        with self._lock:
+            if not self._changes:
+                return self.current()
+            row, before = self._changes[-1]
+            if self._store.answers.get(row) != before:
+                self._store.write(row, before)
+            self._changes.pop()
+            self._skipped.discard(row)
+            if before is None:
+                self._returned.append(self._pending)
+                self._history = [other for other in self._history if other != row]
+                self._pending, self._position = row, len(self._history)
+            else:
+                self._position = self._history.index(row)
+            self._learner.update(self._store.answers, self._skipped)
+            return self.current()
+
+    def step(self, by: int) -> Shown:
+        """Go back (-1) and forth (+1) through what was answered."""
+        with self._lock:
+            self._position = min(max(0, self._position + by), len(self._history))
+            return self.current()
+
+    def progress(self) -> Progress:
+        """How many texts are labelled, and how sure the model is by now."""
+        answers = self._store.answers
+        counts = Counter(name for answer in answers.values() for name in answer.labels)
+        of_classes = {name: counts[name] for name in self.classes}
+        few = tuple(name for name in self.classes if counts[name] < FEW_LABELS)
+        num_random = sum(answer.drawn == RANDOM for answer in answers.values())
+        return Progress(len(answers), len(self._store.texts), num_random, of_classes, few, self._learner.assessment)
+
+    def wait(self) -> None:
+        """Wait until the model has learnt all answers, and its accuracy is known: for tests, and for simulated annotators."""
+        self._learner.wait()
+
+    def close(self) -> None:
+        """End the model's work, and let other processes write the file."""
+        self._learner.close()
+        self._store.close()
+
+    @property
+    def _row(self) -> int:
+        return self._history[self._position] if self._position < len(self._history) else self._pending
+
+    def _go_on(self, row: int) -> Shown:
+        if row == self._pending:
+            self._pending = self._next()
+        self._learner.update(self._store.answers, self._skipped)
+        return self.current()
+
+    def _is_open(self, row: int) -> bool:
+        return row >= 0 and row not in self._store.answers and row not in self._skipped
+
+    def _next(self) -> int:
+        """The next text: one that was shown already, else one at random or by the model; -1 where none is left."""
+        while self._returned:
+            if self._is_open(row := self._returned.pop()):
+                return row
+        if self._review is not None:
+            return next(self._review_rows, -1)
+        drawn = Counter(answer.drawn for answer in self._store.answers.values())
+        is_random_due = RANDOM_EVERY * (drawn[RANDOM] + 1) <= drawn[RANDOM] + drawn[CHOSEN] + 1
+        chosen = None if is_random_due else self._learner.take(self._is_open)
+        if chosen is not None:
+            return chosen
+        waiting = list(filter(self._is_open, self._order))  # in a random order
+        return next(filter(self._to_draw.__contains__, waiting), waiting[0] if waiting else -1)

@@ -1,0 +1,129 @@
+"""The texts of a labelling, and the file of their labels: an ordinary data file of mha, which is whole on disk after every answer."""
+
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mha_cli.config.settings import LABEL_SEPARATOR
+from mha_cli.errors import MhaError, shown_path
+from mha_cli.records.objects import as_text, without_surrogates
+from mha_cli.records.reader import Reading
+from mha_cli.records.readers import read_records
+from mha_cli.records.record import ALL, TEXT_COLUMN, Columns, Record, is_number
+from mha_cli.records.tables import csv_row
+from mha_cli.sources.labels import class_name, class_names, is_list, is_missing
+from mha_cli.sources.raw_files import file_pieces
+from mha_cli.system.whole_files import atomic_write, held
+
+DRAWN = "drawn"  # column that says how a text came to be labelled
+RANDOM, CHOSEN, GIVEN = "random", "chosen", "given"
+"""Drawn at random; chosen because its label teaches much; labelled before. Only random texts tell how good a model is on the others."""
+
+
+class Answer(NamedTuple):
+    """The labels of a text, and how it came to be labelled."""
+
+    labels: tuple[str, ...]
+    drawn: str
+
+
+class LabelStore:
+    """Texts and their labels. Records whose texts differ in white space alone are one text, which gets one answer.
+
+    Args:
+        path: file of labels, which no other process may write until ``close``. One that is there is continued, with all its rows.
+        records: texts with all their columns.
+        text_column: their column.
+        label_column: column of labels, in the texts, if they have it, and in the file.
+        several: whether a text may have several labels; lists and cells with a separator that are there mean it as well.
+    """
+
+    def __init__(self, path: Path, records: Iterable[Record], text_column: str, label_column: str = "label", several: bool = False) -> None:
+        self.path, self.text_column, self.label_column = path, TEXT_COLUMN if is_number(text_column) else text_column, label_column
+        self.texts, self._rows = list[str](), list[list[dict[str, Any]]]()  # of each text, the columns of all its records
+        self.answers: dict[int, Answer] = {}  # of texts by their numbers, in the order of labelling; replaced, never changed
+        numbers = dict[str, int]()
+        for record in records:
+            if key := _key(record.text):
+                if (number := numbers.setdefault(key, len(self.texts))) == len(self.texts):
+                    self.texts.append(record.text)
+                    self._rows.append([])
+                values: Any = record.fields[0]
+                self._rows[number].append({name: value for name, value in values.items() if name != text_column})
+        with ExitStack() as stack:
+            stack.enter_context(held(path))
+            self._unknown_rows, continued = self._read(numbers) if path.exists() else ([], {})
+            self._held = stack.pop_all()
+        for number, rows in continued.items():
+            self._rows[number] = [old | new for old, new in zip_longest(self._rows[number], rows, fillvalue={})]
+        labels = [row.get(label_column) for row in chain.from_iterable(self._rows)]
+        self.several = several or any(is_list(label) or LABEL_SEPARATOR in str(label) for label in labels)
+        for number in dict.fromkeys(chain((number for number in range(len(self.texts)) if number not in continued), continued)):
+            rows = continued.get(number, self._rows[number])
+            found = {self._labels_in(row.get(label_column), number in continued) for row in rows} - {None}
+            if len(found) == 1:  # records of one text that contradict each other are asked about
+                drawn = str(rows[0].get(DRAWN))
+                self.answers[number] = Answer(found.pop() or (), drawn if drawn in (RANDOM, CHOSEN) else GIVEN)
+        names = dict.fromkeys(chain.from_iterable(chain(self._unknown_rows, *self._rows)))
+        self._names = [self.text_column, *(name for name in names if name not in self._own_columns), label_column, DRAWN]
+        self._lines = {number: self._lines_of(number, answer) for number, answer in self.answers.items()}
+
+    def columns(self, number: int) -> Mapping[str, str]:
+        """The other columns of a text, in words."""
+        return {name: as_text(value) for name, value in self._rows[number][0].items() if name not in self._own_columns}
+
+    def write(self, number: int, answer: Answer | None) -> None:
+        """Label a text, or take its labels away; it is on disk before this returns, and if that fails, nothing has changed."""
+        answers, lines = dict(self.answers), dict(self._lines)
+        if answer is None:
+            del answers[number], lines[number]
+        else:
+            answers[number], lines[number] = answer, self._lines_of(number, answer)
+        with atomic_write(self.path) as file:
+            file.write(b"".join([csv_row([*map(without_surrogates, self._names)]), *map(self._line, self._unknown_rows), *lines.values()]))
+        self.answers, self._lines = answers, lines
+
+    def close(self) -> None:
+        """Let other processes write the file."""
+        self._held.close()
+
+    @property
+    def _own_columns(self) -> tuple[str, ...]:
+        return self.text_column, self.label_column, DRAWN
+
+    def _read(self, numbers: Mapping[str, int]) -> tuple[list[dict[str, Any]], dict[int, list[dict[str, Any]]]]:
+        """The rows of the file of labels: those of unknown texts, and those of each text."""
+        name, unknown, known = shown_path(self.path), list[dict[str, Any]](), dict[int, list[dict[str, Any]]]()
+        try:
+            reading = Reading(name, Columns(self.text_column, (ALL, self.label_column)), strict=True)
+            for record in read_records("csv", file_pieces(str(self.path)), reading):
+                values: Any = record.fields[0]
+                number = numbers.get(_key(record.text))
+                (unknown if number is None else known.setdefault(number, [])).append(values)
+            if unknown and not known:
+                raise MhaError("none of these texts is in it")
+        except MhaError as error:
+            raise MhaError(f"{name}: holds no labels of these texts: {error.message}", "choose another name, or remove it") from None
+        return unknown, known
+
+    def _labels_in(self, cell: Any, is_answer: bool) -> tuple[str, ...] | None:
+        """The labels in a cell; None where an empty one does not mean an answer without labels."""
+        if is_missing(cell) or not as_text(cell).strip():
+            return () if is_answer and self.several else None
+        if self.several:
+            return class_names(cell, shown_path(self.path), self.label_column, LABEL_SEPARATOR)
+        return (class_name(cell, shown_path(self.path), self.label_column),)
+
+    def _lines_of(self, number: int, answer: Answer) -> bytes:
+        own = {self.text_column: self.texts[number], self.label_column: LABEL_SEPARATOR.join(answer.labels), DRAWN: answer.drawn}
+        return b"".join(self._line(row | own) for row in self._rows[number])
+
+    def _line(self, row: Mapping[str, Any]) -> bytes:
+        return csv_row([without_surrogates(as_text(row.get(name))) for name in self._names])
+
+
+def _key(text: str) -> str:
+    """What texts share that differ in white space alone; empty for one without words."""
+    return " ".join(text.split())
