@@ -1,17 +1,46 @@
-"""The model that learns beside a labelling: suggestions, and the texts whose labels would teach it most."""
+"""What happens beside a labelling: features, the model, its accuracy, and the texts whose labels would teach it most.
+
+Axes: N texts, D features, C classes, K texts that may be chosen.
+"""
 
 from collections import deque
 from collections.abc import Callable, Container, Mapping, Sequence
+from functools import partial
+from threading import Condition, Thread
+from typing import Any
 
-from mha_cli.arrays import Floats
-from mha_cli.labelling.assessment import Assessment
-from mha_cli.labelling.store import Answer
+import numpy as np
+from scipy.sparse import issparse
 
+from mha_cli.arrays import Array, Floats
+from mha_cli.config.settings import TextConfig
+from mha_cli.labelling.assessment import Assessment, assess
+from mha_cli.labelling.first_texts import first_texts
+from mha_cli.labelling.model import Model, fit_model
+from mha_cli.labelling.next_texts import CANDIDATES, representatives
+from mha_cli.labelling.store import RANDOM, Answer
+from mha_cli.sources.targets import Labels, numbers_of_labels
+from mha_cli.text.tokenizer import make_tokenizer
+
+FIRST, FIRST_PER_CLASS = 24, 2  # texts that are chosen for being typical, and at least so many for each class
+MOST_CLUSTERED = 10_000  # texts that these are chosen from
+QUEUE = 8  # chosen texts that lie ready
+CHUNK = 1_000  # texts whose features an encoder computes together
 Suggestion = tuple[tuple[str, float], ...]  # labels with their probabilities in [0, 1]
 
 
 class Learner:
-    """A model in a thread of its own."""
+    """Threads that follow the answers: for features until they are there, for model and queue, and for the accuracy.
+
+    Args:
+        texts: all texts.
+        order: their numbers, in the order in which an encoder reads them.
+        pool: numbers of the texts that may be chosen, in random order.
+        classes: names of the classes.
+        words: lines about each class; to an encoder they are further texts of it, and until there are labels the only ones.
+        several: whether a text may have several labels.
+        encoder: function from texts to features of norm 1; None for TF-IDF of their words.
+    """
 
     def __init__(
         self,
@@ -23,24 +52,153 @@ class Learner:
         several: bool,
         encoder: Callable[[Sequence[str]], Floats] | None,
     ) -> None:
-        self.assessment, self._queue = Assessment(), deque(pool)
+        self.assessment = Assessment()
+        self._texts, self._order, self._pool, self._classes, self._several = texts, order, np.array(pool, int), classes, several
+        self._encoder = encoder
+        self._lines = [(name, line) for name, lines in words.items() for line in lines] if encoder else []
+        self._features_ND: Any = None
+        self._line_features_LD: Any = None
+        self._is_ready_N = np.zeros(len(texts), bool)  # texts whose features are there
+        self._first = list[int]()
+        self._model: Model | None = None
+        self._queue = deque[int]()
+        self._answers: Mapping[int, Answer] = {}
+        self._skipped: Container[int] = ()
+        self._changed, self._version, self._done, self._is_closed = Condition(), 0, [-1, -1], False
+        targets = self._compute_features, partial(self._follow, 0, self._learn), partial(self._follow, 1, self._judge)
+        self._threads = [Thread(target=target, daemon=True) for target in targets]
+
+    def start(self, answers: Mapping[int, Answer]) -> None:
+        """Begin with the labels that are there."""
+        self._answers = answers
+        for thread in self._threads:
+            thread.start()
 
     def update(self, answers: Mapping[int, Answer], skipped: Container[int]) -> None:
-        """Learn these answers, as soon as there is time."""
+        """Learn these labels as soon as there is time."""
+        with self._changed:
+            self._answers, self._skipped = answers, skipped
+            self._version += 1
+            self._changed.notify_all()
 
     def take(self, is_open: Callable[[int], bool]) -> int | None:
         """The next chosen text; None where none is ready."""
-        while self._queue:
-            if is_open(row := self._queue.popleft()):
+        queue = self._queue
+        while queue:
+            if is_open(row := queue.popleft()):
                 return row
         return None
 
     def suggestion(self, row: int) -> Suggestion | None:
-        """The model's answer to a text; None where there is no model yet."""
-        return None
+        """The model's answer to a text; None where there is none yet."""
+        model = self._model
+        if model is None or not self._is_ready_N[row]:
+            return None
+        probabilities_C = model.probabilities(self._features_ND[[row]])[0]
+        class_ids = np.flatnonzero(probabilities_C >= 0.5) if self._several else [probabilities_C.argmax()]
+        return tuple((self._classes[class_id], float(probabilities_C[class_id])) for class_id in class_ids)
 
     def wait(self) -> None:
-        """Wait until all answers are learnt."""
+        """Wait until all labels are learnt and judged."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_ready_N.all() and min(self._done) == self._version)
 
     def close(self) -> None:
-        """End the threads."""
+        """End the threads, each after its piece of work."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def _follow(self, number: int, work: Callable[[Mapping[int, Answer], Container[int]], None]) -> None:
+        """Do the work again whenever labels or features have come since it began."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_closed or self._version != self._done[number])
+                if self._is_closed:
+                    return
+                version, answers, skipped = self._version, self._answers, self._skipped
+            if self._features_ND is not None:
+                work(answers, skipped)
+            with self._changed:
+                self._done[number] = version
+                self._changed.notify_all()
+
+    def _compute_features(self) -> None:
+        if self._encoder is None:
+            self._features_ND = word_features(self._texts)
+            self._is_ready_N[:] = True
+            self.update(self._answers, self._skipped)
+            return
+        if self._lines:
+            self._line_features_LD = self._encoder([line for _, line in self._lines])
+        rows = list(dict.fromkeys([*self._answers, *self._order]))
+        for start in range(0, len(rows), CHUNK):
+            if self._is_closed:
+                return
+            chunk = rows[start : start + CHUNK]
+            features = self._encoder([self._texts[row] for row in chunk])
+            if self._features_ND is None:
+                self._features_ND = np.zeros((len(rows), features.shape[1]), np.float32)
+            self._features_ND[chunk] = features
+            self._is_ready_N[chunk] = True
+            self.update(self._answers, self._skipped)
+
+    def _learn(self, answers: Mapping[int, Answer], skipped: Container[int]) -> None:
+        rows, labels = self._labelled(answers)
+        self._model = model = self._fit(self._features_ND[rows], labels)
+        pool_K = self._pool[self._is_ready_N[self._pool]]
+        if not self._first and len(pool_K):
+            sample = pool_K[:MOST_CLUSTERED]
+            number = max(FIRST, FIRST_PER_CLASS * len(self._classes))
+            self._first = sample[first_texts(self._features_ND[sample], number, seed=0)].tolist()
+        chosen = [row for row in self._first if row not in answers and row not in skipped]
+        if model is not None and (len(answers) >= len(self._first) or not chosen):
+            is_open_K = np.array([row not in answers and row not in skipped for row in pool_K.tolist()], bool)
+            chosen = self._uncertain(model, pool_K[is_open_K])
+        self._queue = deque(chosen)
+
+    def _judge(self, answers: Mapping[int, Answer], _skipped: Container[int]) -> None:
+        rows, labels = self._labelled(answers)
+        features_ND, is_random_N = self._features_ND[rows], np.array([answers[row].drawn == RANDOM for row in rows], bool)
+        self.assessment = assess(lambda some: self._fit(features_ND[some], labels[some]), features_ND, labels, is_random_N)
+
+    def _labelled(self, answers: Mapping[int, Answer]) -> tuple[list[int], Labels]:
+        """Labelled texts whose features are there, and their labels as numbers."""
+        rows = [row for row in answers if self._is_ready_N[row]]
+        return rows, self._as_numbers([answers[row].labels for row in rows])
+
+    def _as_numbers(self, labels: Sequence[tuple[str, ...]]) -> Labels:
+        if self._several:
+            return numbers_of_labels([*labels, ()], self._classes)[:-1]
+        return numbers_of_labels([label for label, in labels], self._classes)
+
+    def _fit(self, features_ND: Any, labels: Labels) -> Model | None:
+        """A model of labelled texts and of the lines about the classes."""
+        if self._lines:
+            features_ND = np.concatenate([features_ND, self._line_features_LD])
+            labels = np.concatenate([labels, self._as_numbers([(name,) for name, _ in self._lines])])
+        return fit_model(features_ND, labels, len(self._classes))
+
+    def _uncertain(self, model: Model, pool_K: Array) -> list[int]:
+        """Texts that the model is least certain of, and that stand for many of them."""
+        probabilities_KC = model.probabilities(self._features_ND[pool_K])
+        if self._several:
+            margins_K = np.abs(probabilities_KC - 0.5).min(axis=1)
+        else:
+            margins_K = np.ptp(np.partition(probabilities_KC, -2, axis=1)[:, -2:], axis=1)
+        candidates = np.argsort(margins_K, kind="stable")[: CANDIDATES * QUEUE]
+        features: Any = self._features_ND[pool_K[candidates]]
+        if issparse(features):
+            features = features[:, np.unique(features.indices)].toarray()
+        best = representatives(features, 1.0 - margins_K[candidates], QUEUE)
+        return pool_K[candidates[best]].tolist()
+
+
+def word_features(texts: Sequence[str]) -> Any:
+    """TF-IDF of the words of texts, in every script, with norm 1: sparse, (N, D)."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    tokenize = make_tokenizer(TextConfig())
+    return TfidfVectorizer(analyzer=lambda text: tokenize(text) or [""], sublinear_tf=True, dtype=np.float32).fit_transform(texts)

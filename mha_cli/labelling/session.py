@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from threading import RLock
 
@@ -50,6 +51,7 @@ class Session:
         words: lines about each class.
         encoder: function from texts to features of norm 1; None for the words of the texts.
         review: texts that are to be answered again, with what is suggested for each; None for the texts without an answer.
+        seed: seed of the random order of the texts, in [0, 2^64).
     """
 
     def __init__(
@@ -59,9 +61,11 @@ class Session:
         words: Mapping[str, Sequence[str]],
         encoder: Callable[[Sequence[str]], Floats] | None = None,
         review: Mapping[int, Suggestion] | None = None,
+        seed: int = 0,
     ) -> None:
         self.classes, self.words, self.several = tuple(classes), words, store.several
-        digests = [int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()) for text in store.texts]
+        digest = partial(blake2b, digest_size=8, salt=seed.to_bytes(8))
+        digests = [int.from_bytes(digest(text.encode("utf-8", "replace")).digest()) for text in store.texts]
         self._order = sorted(range(len(digests)), key=digests.__getitem__)  # a random one, the same at every start
         self._to_draw = {row for row in self._order if digests[row] % RANDOM_EVERY == 0}  # never chosen: a fair sample of all texts
         self._store, self._lock, self._review = store, RLock(), review
@@ -71,7 +75,7 @@ class Session:
         self._returned, self._skipped, self._pending = list[int](), set[int](), -1
         pool = [row for row in self._order if row not in self._to_draw]
         self._learner = Learner(store.texts, self._order, pool, classes, words, store.several, encoder)
-        self._learner.update(store.answers, self._skipped)
+        self._learner.start(store.answers)
         self._pending, self._position = self._next(), len(self._history)
 
     def current(self) -> Shown:
