@@ -4,8 +4,8 @@
     python benchmarks/labelling.py FOLDER trec6 --sessions 100       # how many intervals cover the accuracy on the test file
     python benchmarks/labelling.py FOLDER trec6 ag --speed           # 100,000 texts, made of these sets
 
-An annotator in this process answers as the training file has it. The accuracy is that of the same model with as many labels, of chosen texts
-or of texts drawn at random.
+An annotator in this process answers as the training file has it. The accuracy is that of the same model with as many labels, of chosen
+texts or of texts drawn at random.
 """
 
 import argparse
@@ -116,7 +116,7 @@ def cover(given: LabelledSet, name: str, sessions: int) -> None:
         bias = np.mean([estimate.accuracy - truth for truth, estimate in known]) if known else np.nan
         width = np.mean([estimate.high - estimate.low for _, estimate in known]) if known else np.nan
         print(f"{name}, {size} labels: {inside} of {len(known)} intervals cover it, width {width:.1%}, bias {bias:+.1%}", flush=True)
-    last = [(of_session[2][0], of_session[1][0], of_session[1][1].with_more) for of_session in found]
+    last = [(of_session[2][0], of_session[1][0], of_session[1][1].next_hundred) for of_session in found]
     told = [(truth, now, estimate) for truth, now, estimate in last if estimate]
     inside = sum(estimate.low <= truth <= estimate.high for truth, _, estimate in told)
     print(f"{name}, predicted at 100 labels for 200: {len(told)} of {sessions} told, {inside} cover it", flush=True)
@@ -133,7 +133,8 @@ def speed(sets: Sequence[LabelledSet]) -> None:
         session = Session(store, sets[0].classes, {})
         shown = time.perf_counter() - begun
         session.wait()
-        print(f"{len(store.texts):,} texts: the first shows after {shown:.1f} s, the first are chosen after {time.perf_counter() - begun:.1f} s")
+        ready = time.perf_counter() - begun
+        print(f"{len(store.texts):,} texts: the first shows after {shown:.1f} s, the first are chosen after {ready:.1f} s", flush=True)
         seconds = list[float]()
         for number in range(200):
             row = session.current().row

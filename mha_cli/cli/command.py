@@ -16,6 +16,7 @@ from mha_cli.errors import MhaError
 COMMANDS = {
     "init": "Describe labelled texts, and write a config to train on them.",
     "data": "Look at texts: counts, lengths, repeats, unknown words; or find labels that may be wrong, or texts to label next.",
+    "label": "Label texts one by one, in a browser or on a terminal, while a model learns beside it.",
     "train": "Train a classifier from a YAML config; the best epoch on validation is kept.",
     "evaluate": "Score a checkpoint on labelled texts, and find thresholds below which it withholds answers.",
     "report": "Write a page on a run: figures, curves, confusions, mistakes and what decided them, word order, heads, settings.",

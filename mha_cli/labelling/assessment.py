@@ -35,6 +35,10 @@ class Estimate:
     low: float
     high: float
 
+    def __str__(self) -> str:
+        """It in words."""
+        return f"{self.accuracy:.0%} ({self.low:.0%} to {self.high:.0%})"
+
 
 @dataclass(frozen=True)
 class Assessment:
@@ -42,7 +46,7 @@ class Assessment:
 
     accuracy: Estimate | None = None  # of answers to new texts; None where too few random texts are labelled
     curve: tuple[tuple[int, float], ...] = ()  # numbers of labels, and the accuracy of a model of the first so many
-    with_more: Estimate | None = None  # accuracy with a hundred labels more; None where it is not known yet
+    next_hundred: Estimate | None = None  # accuracy with a hundred labels more; None where it is not known yet
     num_labels: int = 0  # labels that this is about; the answers are ahead of it for a moment
 
 

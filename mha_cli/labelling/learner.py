@@ -96,7 +96,7 @@ class Learner:
             return None
         probabilities_C = model.probabilities(self._features_ND[[row]])[0]
         class_ids = np.flatnonzero(probabilities_C >= 0.5) if self._several else [probabilities_C.argmax()]
-        return tuple((self._classes[class_id], float(probabilities_C[class_id])) for class_id in class_ids)
+        return tuple((self._classes[int(class_id)], float(probabilities_C[class_id])) for class_id in class_ids)
 
     def wait(self) -> None:
         """Wait until all labels are learnt and judged."""
@@ -172,7 +172,7 @@ class Learner:
     def _as_numbers(self, labels: Sequence[tuple[str, ...]]) -> Labels:
         if self._several:
             return numbers_of_labels([*labels, ()], self._classes)[:-1]
-        return numbers_of_labels([label for label, in labels], self._classes)
+        return numbers_of_labels([label for (label,) in labels], self._classes)
 
     def _fit(self, features_ND: Any, labels: Labels) -> Model | None:
         """A model of labelled texts and of the lines about the classes."""
@@ -193,7 +193,7 @@ class Learner:
         if issparse(features):
             features = features[:, np.unique(features.indices)].toarray()
         best = representatives(features, 1.0 - margins_K[candidates], QUEUE)
-        return pool_K[candidates[best]].tolist()
+        return list(pool_K[candidates[best]].tolist())
 
 
 def word_features(texts: Sequence[str]) -> Any:

@@ -8,13 +8,13 @@ from hashlib import blake2b
 from threading import RLock
 
 from mha_cli.arrays import Floats
-from mha_cli.errors import MhaError, listed
+from mha_cli.errors import MhaError, listed, plural, printable
 from mha_cli.labelling.assessment import Assessment
 from mha_cli.labelling.learner import Learner, Suggestion
 from mha_cli.labelling.store import CHOSEN, GIVEN, RANDOM, Answer, LabelStore
 
 RANDOM_EVERY = 4  # every fourth text is drawn at random
-FEW_LABELS = 10  # labels of a class below which it is named
+FEW_LABELS, SHOWN_CLASSES = 10, 6  # labels of a class below which it is named, and classes that are
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,18 @@ class Progress:
     counts: Mapping[str, int]  # labelled texts of each class
     few: tuple[str, ...]  # classes with fewer than ten of them
     assessment: Assessment  # accuracy, learning curve and prediction, as far as the random texts support them
+
+    @property
+    def lines(self) -> list[str]:
+        """All of it in words."""
+        random, assessment = f"{self.num_random:,} of them drawn at random", self.assessment
+        lines = [f"{self.num_labelled:,} of {plural(self.num_texts, 'text')} labelled, {random}"]
+        accuracy = f"{assessment.accuracy}, by the random texts" if assessment.accuracy else "not known yet"
+        lines.append(f"accuracy on texts without a label: {accuracy}")
+        lines.append(f"with a hundred labels more: {assessment.next_hundred or 'not known yet'}")
+        if self.few:
+            lines.append(f"fewer than ten labels: {listed([f'{printable(name)} {self.counts[name]}' for name in self.few], SHOWN_CLASSES)}")
+        return lines
 
 
 class Session:

@@ -44,20 +44,21 @@ class LabelStore:
         self.path, self.text_column, self.label_column = path, TEXT_COLUMN if is_number(text_column) else text_column, label_column
         self.texts, self._rows = list[str](), list[list[dict[str, Any]]]()  # of each text, the columns of all its records
         self.answers: dict[int, Answer] = {}  # of texts by their numbers, in the order of labelling; replaced, never changed
-        numbers = dict[str, int]()
+        self._numbers = dict[str, int]()
         for record in records:
             if key := _key(record.text):
-                if (number := numbers.setdefault(key, len(self.texts))) == len(self.texts):
+                if (number := self._numbers.setdefault(key, len(self.texts))) == len(self.texts):
                     self.texts.append(record.text)
                     self._rows.append([])
                 values: Any = record.fields[0]
                 self._rows[number].append({name: value for name, value in values.items() if name != text_column})
         with ExitStack() as stack:
             stack.enter_context(held(path))
-            self._unknown_rows, continued = self._read(numbers) if path.exists() else ([], {})
+            self._unknown_rows, continued = self._read() if path.exists() else ([], {})
             self._held = stack.pop_all()
         for number, rows in continued.items():
-            self._rows[number] = [old | new for old, new in zip_longest(self._rows[number], rows, fillvalue={})]
+            pairs = zip_longest(self._rows[number], rows, fillvalue=dict[str, Any]())
+            self._rows[number] = [before | after for before, after in pairs]
         labels = [row.get(label_column) for row in chain.from_iterable(self._rows)]
         self.several = several or any(is_list(label) or LABEL_SEPARATOR in str(label) for label in labels)
         for number in dict.fromkeys(chain((number for number in range(len(self.texts)) if number not in continued), continued)):
@@ -69,6 +70,10 @@ class LabelStore:
         names = dict.fromkeys(chain.from_iterable(chain(self._unknown_rows, *self._rows)))
         self._names = [self.text_column, *(name for name in names if name not in self._own_columns), label_column, DRAWN]
         self._lines = {number: self._lines_of(number, answer) for number, answer in self.answers.items()}
+
+    def find(self, text: str) -> int | None:
+        """The number of a text."""
+        return self._numbers.get(_key(text))
 
     def columns(self, number: int) -> Mapping[str, str]:
         """The other columns of a text, in words."""
@@ -93,14 +98,14 @@ class LabelStore:
     def _own_columns(self) -> tuple[str, ...]:
         return self.text_column, self.label_column, DRAWN
 
-    def _read(self, numbers: Mapping[str, int]) -> tuple[list[dict[str, Any]], dict[int, list[dict[str, Any]]]]:
+    def _read(self) -> tuple[list[dict[str, Any]], dict[int, list[dict[str, Any]]]]:
         """The rows of the file of labels: those of unknown texts, and those of each text."""
         name, unknown, known = shown_path(self.path), list[dict[str, Any]](), dict[int, list[dict[str, Any]]]()
         try:
             reading = Reading(name, Columns(self.text_column, (ALL, self.label_column)), strict=True)
             for record in read_records("csv", file_pieces(str(self.path)), reading):
                 values: Any = record.fields[0]
-                number = numbers.get(_key(record.text))
+                number = self.find(record.text)
                 (unknown if number is None else known.setdefault(number, [])).append(values)
             if unknown and not known:
                 raise MhaError("none of these texts is in it")

@@ -1,0 +1,169 @@
+"""`mha label`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option
+
+from mha_cli.cli import options
+from mha_cli.cli.inputs import standard_input
+from mha_cli.cli.output import refuse_output
+from mha_cli.cli.progress import progress
+from mha_cli.errors import MhaError, need, printable, shown_path
+from mha_cli.records.reader import shown_warnings
+from mha_cli.records.record import ALL
+from mha_cli.runtime.inputs import STANDARD_INPUT, format_of, read_inputs
+from mha_cli.system.processor import prepare_to_compute
+
+if TYPE_CHECKING:
+    from mha_cli.labelling.learner import Suggestion
+    from mha_cli.labelling.store import LabelStore
+    from mha_cli.records.readers import Format
+
+EXAMPLES = """mha label new.csv --output labels.csv --classes classes.yaml
+mha label reviews.csv --label-column stars --output labels.csv --terminal
+mha label reviews.csv --label-column stars --output labels.csv --review"""
+
+
+def label(
+    files: Annotated[list[str], Argument(metavar="FILE", help="Texts to label, as for `mha predict --input`.")],
+    output: Annotated[Path, options.output_option("CSV file of the labels, which the same command goes on with.", metavar="FILE")],
+    classes: Annotated[
+        Path | None, Option(metavar="FILE", help="Classes with words about them, YAML or CSV.", show_default="those of labels")
+    ] = None,
+    pretrained: Annotated[Path | None, Option(metavar="FOLDER", help="Pretrained encoder: better suggestions, words help.")] = None,
+    several: Annotated[bool, Option("--several", help="A text may have several labels, or none.")] = False,
+    terminal: Annotated[bool, Option("--terminal", help="Label on this terminal, without a browser.")] = False,
+    no_browser: Annotated[bool, Option("--no-browser", help="Print the page's address, and open no browser.")] = False,
+    review: Annotated[bool, Option("--review", help="Look at labels again, the most doubtful first.")] = False,
+    record_format: options.FormatOption = None,
+    *,
+    reading: options.LabelledFileOptions,
+) -> None:
+    """Label texts one by one, in a browser or on a terminal, while a model learns beside it.
+
+    Each answer is in the file of labels before the next text shows. The file is one that mha train reads; its column drawn says how a text
+    came up.
+
+    The model suggests labels, and chooses the texts whose labels teach it most. Every fourth text is drawn at random: these alone tell its
+    accuracy.
+
+    Keys: 1 to 9 and 0 give a class, or typing the beginning of its name and Enter. Enter or a accepts the suggestion, Space skips,
+    Backspace undoes, arrows go back and forth, ? shows the keys. On the terminal q ends.
+    """
+    options.exclusive("label", {"--terminal": terminal, "--no-browser": no_browser})
+    refuse_output("--output", output)
+    if output.suffix.lower() != ".csv":
+        raise MhaError(f"--output {shown_path(output)}: no .csv file", "name one, which mha train can read")
+    if terminal:
+        from mha_cli.cli.label_terminal import label_on_terminal, refuse_no_terminal
+
+        refuse_no_terminal()
+    else:
+        need("mha label without --terminal", "serve", "fastapi", "uvicorn")
+    prepare_to_compute()
+    from mha_cli.labelling.session import Session
+
+    words = _words(classes)
+    encoder = None
+    if pretrained is not None:
+        from mha_cli.runtime.encoder_features import EncoderFeatures
+
+        encoder = EncoderFeatures(pretrained)
+    warnings.filterwarnings("ignore", module="sklearn")  # few labels of many classes are usual here
+    with progress("reading"):
+        store = _store(files, record_format, reading, output, several)
+    try:
+        names = [*words, *sorted({name for answer in store.answers.values() for name in answer.labels} - words.keys())]
+        if len(names) < 2:
+            found = f"only {printable(names[0])}" if names else "none"
+            hint = "write a line `name: words` for each class into a YAML file, and name it with --classes"
+            raise MhaError(f"a labelling needs two classes: {found} found", hint)
+        session = Session(store, names, words, encoder, _doubted(store) if review else None)
+        try:
+            if terminal:
+                label_on_terminal(session)
+            else:
+                from mha_cli.serve.label_page import serve_labelling
+
+                serve_labelling(session, not no_browser, lambda address: print(f"{address} labels; Ctrl-C ends it", file=sys.stderr))
+        finally:
+            session.close()
+            print(*session.progress().lines, _way_on(store, pretrained), sep="\n", file=sys.stderr)
+    finally:
+        store.close()
+
+
+def _words(path: Path | None) -> dict[str, Sequence[str]]:
+    """The classes of a file, with the lines about each."""
+    from mha_cli.config.settings import Config
+    from mha_cli.sources.class_words import read_class_words
+
+    if path is None:
+        return {}
+    config = Config().changed(classes=read_class_words(path))
+    return {name: [line for other, line in config.class_lines if other == name] for name in config.classes}
+
+
+def _store(files: Sequence[str], form: Format | None, reading: options.LabelledFileOptions, output: Path, several: bool) -> LabelStore:
+    """The texts of files, and the file of their labels."""
+    from mha_cli.labelling.store import LabelStore
+    from mha_cli.sources.layout import find_text_column
+    from mha_cli.sources.raw_files import matching_paths
+
+    column, remarks = reading.text_column, list[str]()
+    if files != [STANDARD_INPUT]:
+        column = find_text_column(matching_paths(files[0])[0], column, reading.dialect)
+    named = column if (form or format_of(files[0])) not in ("lines", "fasttext") else None
+    records = read_inputs(files, form, named, [ALL], "text", standard_input(), reading.dialect, remarks.append)
+    store = LabelStore(output, records, column or "text", reading.label_column or "label", several)
+    print(*shown_warnings(remarks), sep="\n", end="\n" * bool(remarks), file=sys.stderr)
+    return store
+
+
+def _doubted(store: LabelStore) -> Mapping[int, Suggestion]:
+    """The labelled texts, the most doubtful labels first, with what other labels suggest."""
+    from mha_cli.analysis.label_issues import find_label_issues
+    from mha_cli.config.loading import load_config
+    from mha_cli.config.recipes import find_config
+    from mha_cli.config.settings import LABEL_SEPARATOR
+
+    if not store.answers:
+        raise MhaError("--review: no text has a label", "label some first, or name their column with --label-column")
+    store.write(*next(iter(store.answers.items())))
+    separator = LABEL_SEPARATOR if store.several else None
+    data = {"train": str(store.path), "text_column": store.text_column, "label_column": store.label_column, "label_separator": separator}
+    config = load_config(find_config("text"), ["data.train=FILE"]).changed(data=data)
+    with progress("looking for doubtful labels") as callbacks:
+        issues = find_label_issues(config, sys.maxsize, callbacks=callbacks).label_issues
+    doubted = dict[int, Suggestion]()
+    for issue in issues:
+        if (row := store.find(issue.text)) is not None and row not in doubted:
+            labels: tuple[str, ...] = (issue.suggested,)
+            if store.several:
+                labels = tuple(sorted({*store.answers[row].labels} ^ {issue.label or issue.suggested}))
+            doubted[row] = tuple((name, issue.suggested_probability) for name in labels)
+    return doubted
+
+
+def _way_on(store: LabelStore, pretrained: Path | None) -> str:
+    """The line that trains on the labels."""
+    from mha_cli.config.settings import LABEL_SEPARATOR
+
+    settings: dict[str, object] = {"data.train": store.path}
+    if pretrained is not None:
+        settings["model.pretrained"] = pretrained
+    if store.text_column != "text":
+        settings["data.text_column"] = store.text_column
+    if store.label_column != "label":
+        settings["data.label_column"] = store.label_column
+    if store.several:
+        settings["data.label_separator"] = LABEL_SEPARATOR
+    given = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    return printable(shlex.join(["mha", "train", "--config", "pretrained" if pretrained else "text", *given]), 500)

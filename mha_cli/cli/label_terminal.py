@@ -1,0 +1,195 @@
+"""Of `mha label`: one text at a time on a terminal, answered by single keys."""
+
+import os
+import re
+import sys
+import termios
+import tty
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+from rich.console import Console
+from rich.text import Text
+
+from mha_cli.errors import MhaError, printable
+from mha_cli.labelling.session import Session, Shown
+
+DIGITS = "1234567890"
+BACK, FORTH, BACKSPACE, ENTER, ESCAPE, END = ("\x1b[D", "\x1bOD"), ("\x1b[C", "\x1bOC"), ("\x7f", "\b"), ("\r", "\n"), "\x1b", "\x04"
+SCREEN, NO_SCREEN, CLEAR = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l", "\x1b[H\x1b[2J"  # the other screen without a cursor, and back
+MOST_CHARACTERS, MOST_FOUND = 20_000, 10  # of a text, and classes that are listed while somebody types
+_KEY = re.compile(r"\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Z])|[\s\S]")
+_UNFINISHED = re.compile(r"\x1b(?:\[[0-9;]*|O)$")
+
+
+def refuse_no_terminal() -> None:
+    """Refuse standard input and output that are no terminal."""
+    if sys.stdin is None or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise MhaError("--terminal: standard input and output are no terminal", "run it in one, or leave --terminal out")
+
+
+def label_on_terminal(session: Session) -> None:
+    """Show texts and take answers until somebody ends it; Ctrl-C raises KeyboardInterrupt. The terminal is then as it was."""
+    labelling = _Labelling(session)
+    with _single_keys() as keys:
+        labelling.show()
+        for key in keys:
+            if not labelling.press(key):
+                return
+            labelling.show()
+
+
+class _Labelling:
+    """What the keys mean, which is what they mean on the page, and what is shown."""
+
+    def __init__(self, session: Session) -> None:
+        self._session, self._console = session, Console(highlight=False)
+        self._typed, self._note, self._shows_keys = "", "", False
+        classes = session.classes
+        self._types = len(classes) > len(DIGITS)  # whether there are more classes than keys
+        self._keys = {} if self._types else {name: name for name in classes if name in DIGITS}
+        free = [key for key in DIGITS if key not in self._keys and not self._begins(key)]
+        self._keys |= dict(zip(free, (name for name in classes[: len(DIGITS)] if name not in self._keys), strict=False))
+        self._actions: dict[str, Callable[[], object]] = {
+            **dict.fromkeys(BACK, lambda: self._take(session.step(-1))),
+            **dict.fromkeys(FORTH, lambda: self._take(session.step(1))),
+            **dict.fromkeys(BACKSPACE, lambda: self._take(session.undo())),
+            **dict.fromkeys(ENTER, self._go_on),
+            " ": lambda: self._take(session.skip(self._shown.row)),
+            "a": self._accept,
+            **({"n": lambda: self._answer(())} if session.several else {}),
+            "?": self._show_keys,
+            **{key: partial(self._choose, name) for key, name in self._keys.items()},
+        }
+        self._take(session.current())
+
+    def press(self, key: str) -> bool:
+        """Do what a key means; False if it ends the labelling."""
+        self._note, letter = "", key.casefold()
+        if key == END or (letter == "q" and not self._typed and not self._begins("q")):
+            return False
+        if self._typed and key in ENTER:
+            found, self._typed = self._found(), ""
+            if found:
+                self._choose(found[0])
+        elif self._typed and (key in BACKSPACE or key == ESCAPE):
+            self._typed = "" if key == ESCAPE else self._typed[:-1]
+        elif self._types and key.isprintable() and (self._typed or self._begins(letter)):
+            self._typed += key
+        elif action := self._actions.get(letter if len(key) == 1 else key):
+            action()
+        return True
+
+    def show(self) -> None:
+        """Draw the text, what there is to answer, and how far the labelling is."""
+        shown = self._shown
+        lines = [Text(line, "dim") for line in self._session.progress().lines]
+        if shown.done:
+            lines += [Text(), Text("All texts have an answer. Backspace undoes the last one, q ends.", "bold")]
+        else:
+            text = [printable(line, MOST_CHARACTERS) for line in shown.text[:MOST_CHARACTERS].splitlines()]
+            columns = [f"{printable(name)}: {printable(value, 200)}" for name, value in shown.columns.items()]
+            drawn = ["drawn at random"] if shown.is_random else []
+            lines += [Text(), *(Text(line, "bold") for line in text), Text(), *(Text(line, "dim") for line in columns + drawn), Text()]
+            lines += self._answers()
+        lines += [Text(), *map(Text, self._meanings() if self._shows_keys else ["? shows the keys"]), Text(self._note)]
+        with self._console.capture() as drawn_lines:
+            for line in lines:
+                self._console.print(line)
+        sys.stdout.write(CLEAR + drawn_lines.get())
+        sys.stdout.flush()
+
+    def _answers(self) -> Iterator[Text]:
+        """The classes with their keys, and the suggestion."""
+        key_of = {name: key for key, name in self._keys.items()}
+        names = self._found()[:MOST_FOUND] if self._typed else list(dict.fromkeys([*key_of, *self._chosen]))
+        for place, name in enumerate(names):
+            key = ("Enter" if place == 0 else "") if self._typed else key_of.get(name, "")
+            words = "; ".join(self._session.words.get(name, ()))
+            line = Text(f"{key:>5} {'●' if name in self._chosen else ' '} {printable(name)}", "reverse" if name in self._chosen else "")
+            yield line.append(f"  {printable(words, 200)}", "dim")
+        if self._typed:
+            yield Text(f"class: {printable(self._typed)}" + ("" if names else "  (in no name; Esc shows all)"))
+        elif self._shown.suggestion is not None:
+            labels = ", ".join(f"{printable(name)} {probability:.0%}" for name, probability in self._shown.suggestion)
+            yield Text(f"suggested: {labels or 'none of them'}", "italic")
+
+    def _meanings(self) -> Iterator[str]:
+        """The keys, in words."""
+        several = self._session.several
+        yield f"{' '.join(self._keys)}  " + ("choose a class, or let it go" if several else "give this class")
+        if self._types:
+            yield "letters  type a part of a class's name; Enter takes the first one, Esc none"
+        yield "Enter  keep the labels that are chosen or there, else accept the suggestion"
+        yield from [] if self._begins("a") else ["a  accept the suggestion"]
+        yield from ["n  none of the classes"] if several and not self._begins("n") else []
+        yield "Space  skip    Backspace  undo    ← →  back and forth    ?  keys"
+        yield "Ctrl-D ends; every answer is on disk" if self._begins("q") else "q  end; every answer is on disk"
+
+    def _take(self, shown: Shown) -> None:
+        self._shown, self._chosen = shown, set(shown.labels or ())
+
+    def _begins(self, key: str) -> bool:
+        """Whether a key begins the name of a class where names are typed: it then does nothing else."""
+        return self._types and any(name.casefold().startswith(key) for name in self._session.classes)
+
+    def _found(self) -> list[str]:
+        """Classes that have the typed letters in their names; those that begin with them come first."""
+        typed = self._typed.casefold()
+        found = [name for name in self._session.classes if typed in name.casefold()]
+        return sorted(found, key=lambda name: (name.casefold() != typed, not name.casefold().startswith(typed)))
+
+    def _show_keys(self) -> None:
+        self._shows_keys = not self._shows_keys
+
+    def _answer(self, labels: Sequence[str]) -> None:
+        if not self._shown.done:
+            self._take(self._session.answer(self._shown.row, labels))
+
+    def _choose(self, name: str) -> None:
+        if self._session.several:
+            self._chosen ^= {name}
+        else:
+            self._answer([name])
+
+    def _accept(self) -> None:
+        if self._shown.suggestion is None:
+            self._note = "There is no suggestion yet: choose a class, or skip with Space."
+        elif self._session.several:
+            self._chosen |= {name for name, _ in self._shown.suggestion}
+        else:
+            self._answer([name for name, _ in self._shown.suggestion])
+
+    def _go_on(self) -> None:
+        if self._chosen or self._shown.labels is not None:
+            self._answer([*self._chosen])
+        elif self._session.several and self._shown.suggestion is not None:
+            self._answer([name for name, _ in self._shown.suggestion])
+        else:
+            self._accept()
+
+
+@contextmanager
+def _single_keys() -> Iterator[Iterator[str]]:
+    """The keys that are pressed on standard input, as they come; the terminal is restored however the block ends."""
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    try:
+        tty.setcbreak(descriptor)
+        sys.stdout.write(SCREEN)
+        yield _keys(descriptor)
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        sys.stdout.write(NO_SCREEN)
+        sys.stdout.flush()
+
+
+def _keys(descriptor: int) -> Iterator[str]:
+    decode, waiting = getincrementaldecoder("utf-8")("replace").decode, ""
+    while data := os.read(descriptor, 1024):
+        waiting += decode(data)
+        while waiting and not _UNFINISHED.fullmatch(waiting) and (match := _KEY.match(waiting)):
+            waiting = waiting[match.end() :]
+            yield match[0]
