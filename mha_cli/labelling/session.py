@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
+from itertools import chain
 from threading import RLock
 
 from mha_cli.arrays import Floats
@@ -198,5 +199,5 @@ class Session:
         chosen = None if is_random_due else self._learner.take(self._is_open)
         if chosen is not None:
             return chosen
-        waiting = list(filter(self._is_open, self._order))  # in a random order
-        return next(filter(self._to_draw.__contains__, waiting), waiting[0] if waiting else -1)
+        in_random_order = chain(filter(self._to_draw.__contains__, self._order), self._order)
+        return next(filter(self._is_open, in_random_order), -1)

@@ -58,5 +58,5 @@ def _regression(features_ND: Any, labels: Array, folds: int, weights: Floats | N
         scores = cross_val_score(model(strength), features_ND, labels, scoring="neg_log_loss", cv=folds, params=params)
         return float(scores.mean())
 
-    best = max(STRENGTHS, key=score) if folds > 1 else 1.0  # a class with a single text cannot be left out
+    best = max(STRENGTHS, key=score) if folds > 1 else STRENGTHS[-1]  # a class with a single text cannot be left out
     return model(best).fit(features_ND, labels, weights)
