@@ -20,7 +20,8 @@ import numpy as np
 from file_peers import read_csv
 
 from mha_cli.labelling.assessment import Assessment
-from mha_cli.labelling.learner import Learner, word_features
+from mha_cli.labelling.features import word_features
+from mha_cli.labelling.learner import Learner
 from mha_cli.labelling.model import fit_model
 from mha_cli.labelling.session import Session
 from mha_cli.labelling.store import LabelStore

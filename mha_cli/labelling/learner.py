@@ -13,17 +13,15 @@ import numpy as np
 from scipy.sparse import issparse
 
 from mha_cli.arrays import Array, Floats
-from mha_cli.config.settings import TextConfig
 from mha_cli.labelling.assessment import Assessment, assess
+from mha_cli.labelling.features import word_features
 from mha_cli.labelling.first_texts import first_texts
 from mha_cli.labelling.model import Model, fit_model
 from mha_cli.labelling.next_texts import CANDIDATES, representatives
 from mha_cli.labelling.store import RANDOM, Answer
 from mha_cli.sources.targets import Labels, numbers_of_labels
-from mha_cli.text.tokenizer import make_tokenizer
 
 FIRST, FIRST_PER_CLASS = 24, 2  # texts that are chosen for being typical, and at least so many for each class
-MOST_CLUSTERED = 10_000  # texts that these are chosen from
 QUEUE = 8  # chosen texts that lie ready
 CHUNK = 1_000  # texts whose features an encoder computes together
 Suggestion = tuple[tuple[str, float], ...]  # labels with their probabilities in [0, 1]
@@ -104,12 +102,10 @@ class Learner:
             self._changed.wait_for(lambda: self._is_ready_N.all() and min(self._done) == self._version)
 
     def close(self) -> None:
-        """End the threads, each after its piece of work."""
+        """End the threads after their present work, without waiting for it."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
-        for thread in self._threads:
-            thread.join()
 
     def _follow(self, number: int, work: Callable[[Mapping[int, Answer], Container[int]], None]) -> None:
         """Do the work again whenever labels or features have come since it began."""
@@ -150,9 +146,8 @@ class Learner:
         self._model = model = self._fit(self._features_ND[rows], labels)
         pool_K = self._pool[self._is_ready_N[self._pool]]
         if not self._first and len(pool_K):
-            sample = pool_K[:MOST_CLUSTERED]
             number = max(FIRST, FIRST_PER_CLASS * len(self._classes))
-            self._first = sample[first_texts(self._features_ND[sample], number, seed=0)].tolist()
+            self._first = pool_K[first_texts(self._features_ND[pool_K], number)].tolist()
         chosen = [row for row in self._first if row not in answers and row not in skipped]
         if model is not None and (len(answers) >= len(self._first) or not chosen):
             is_open_K = np.array([row not in answers and row not in skipped for row in pool_K.tolist()], bool)
@@ -194,11 +189,3 @@ class Learner:
             features = features[:, np.unique(features.indices)].toarray()
         best = representatives(features, 1.0 - margins_K[candidates], QUEUE)
         return list(pool_K[candidates[best]].tolist())
-
-
-def word_features(texts: Sequence[str]) -> Any:
-    """TF-IDF of the words of texts, in every script, with norm 1: sparse, (N, D)."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    tokenize = make_tokenizer(TextConfig())
-    return TfidfVectorizer(analyzer=lambda text: tokenize(text) or [""], sublinear_tf=True, dtype=np.float32).fit_transform(texts)

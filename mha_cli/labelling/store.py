@@ -108,9 +108,9 @@ class LabelStore:
                 number = self.find(record.text)
                 (unknown if number is None else known.setdefault(number, [])).append(values)
             if unknown and not known:
-                raise MhaError("none of these texts is in it")
+                raise MhaError(f"{name}: none of these texts is in it")
         except MhaError as error:
-            raise MhaError(f"{name}: holds no labels of these texts: {error.message}", "choose another name, or remove it") from None
+            raise MhaError(f"{error.message}; so it has no labels of these texts", "choose another name, or remove it") from None
         return unknown, known
 
     def _labels_in(self, cell: Any, is_answer: bool) -> tuple[str, ...] | None:

@@ -1,0 +1,149 @@
+"""The file of labels: an ordinary data file that loses nothing."""
+
+import csv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mha_cli.config.loading import load_config
+from mha_cli.errors import MhaError
+from mha_cli.labelling import store as stores
+from mha_cli.labelling.store import CHOSEN, GIVEN, RANDOM, Answer, LabelStore
+from mha_cli.runtime.inputs import read_inputs
+from mha_cli.sources.opening import open_source
+
+TEXTS = """id,review,label
+7,a fine film,
+8,"dull,
+and long",neg
+9,a  fine film,
+10,so so,
+"""
+
+
+@contextmanager
+def opened(
+    folder: Path, texts: str = TEXTS, name: str = "texts.csv", column: str = "review", several: bool = False
+) -> Iterator[LabelStore]:
+    (folder / name).write_text(texts)
+    store = LabelStore(folder / "labels.csv", read_inputs([str(folder / name)], None, column, ["*"]), column, several=several)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def rows(folder: Path) -> list[dict[str, str]]:
+    with (folder / "labels.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_all_columns_are_kept_and_records_of_one_text_share_an_answer(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        assert store.texts == ["a fine film", "dull,\nand long", "so so"]
+        assert store.answers == {1: Answer(("neg",), GIVEN)}
+        assert (store.columns(0), not (tmp_path / "labels.csv").exists()) == ({"id": "7"}, True)
+        store.write(0, Answer(("pos",), RANDOM))
+        given = {"review": "dull,\nand long", "id": "8", "label": "neg", "drawn": "given"}
+        fine = {"review": "a fine film", "label": "pos", "drawn": "random"}
+        assert rows(tmp_path) == [given, fine | {"id": "7"}, fine | {"id": "9"}]
+    settings = [f"data.train={tmp_path / 'labels.csv'}", "data.text_column=review"]
+    source = open_source(load_config(Path("configs/text.yaml"), settings).data)
+    assert [(text.text, text.label) for text in source.read("train")] == [("dull,\nand long", "neg")] + [("a fine film", "pos")] * 2
+
+
+def test_it_goes_on_where_it_was_and_keeps_what_others_have_added(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.write(2, Answer(("pos",), CHOSEN))
+        store.write(0, Answer(("pos",), RANDOM))
+        store.write(1, Answer(("pos",), GIVEN))
+    written = (tmp_path / "labels.csv").read_text()
+    noted = [
+        line + (",odd" if line.startswith("so so") else ",note" if "drawn" in line else ",")
+        for line in written.splitlines()
+        if line != '"dull,'
+    ]
+    (tmp_path / "labels.csv").write_text("\n".join([*noted, "of elsewhere,1,neg,,new"]).replace('and long"', '"dull,\nand long"'))
+    with opened(tmp_path, TEXTS.replace("10,", "11,")) as store:
+        assert [*store.answers.items()] == [(1, (("pos",), GIVEN)), (2, (("pos",), CHOSEN)), (0, (("pos",), RANDOM))]
+        store.write(0, None)
+    assert [(row["review"], row["id"], row["note"]) for row in rows(tmp_path)] == [
+        ("of elsewhere", "1", "new"),
+        ("dull,\nand long", "8", ""),
+        ("so so", "10", "odd"),
+    ]
+
+
+@pytest.mark.parametrize("content", ["review,label\nof elsewhere,neg\n", "review,id\na fine film,7\n", "PK\x03\x04\0\0"])
+def test_a_file_of_something_else_is_refused_and_left_as_it_is(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text(content)
+    with (
+        pytest.raises(MhaError, match=r"labels\.csv:.*; so it has no labels of these texts; choose another name, or remove it"),
+        opened(tmp_path),
+    ):
+        pass
+    assert (path.read_text(), [*tmp_path.glob(".*")]) == (content, [])
+
+
+def test_labels_of_one_text_that_contradict_each_other_are_asked_about(tmp_path: Path) -> None:
+    with opened(tmp_path, "review,label\nso so,pos\nso so,neg\nfine,pos\nfine,\n") as store:
+        assert store.answers == {1: Answer(("pos",), GIVEN)}
+
+
+def test_several_labels_are_separated_and_none_is_an_answer(tmp_path: Path) -> None:
+    with opened(tmp_path, several=True) as store:
+        store.write(2, Answer(("a", "b"), CHOSEN))
+        store.write(0, Answer((), RANDOM))
+    assert [row["label"] for row in rows(tmp_path)] == ["neg", "a|b", "", ""]
+    with opened(tmp_path) as store:  # the separator tells it
+        assert (store.several, store.answers[2].labels, store.answers[0].labels) == (True, ("a", "b"), ())
+    with opened(tmp_path, '{"review": "new", "label": ["b", "a"]}\n{"review": "so so", "label": []}\n', "texts.jsonl") as store:
+        assert store.answers[0] == Answer(("a", "b"), GIVEN)
+
+
+def test_plain_lines_and_tables_without_a_header_get_one(tmp_path: Path) -> None:
+    for texts, name, column, header in (
+        ("fine\ndull\n", "t.txt", "text", "text,label,drawn"),
+        ("1,fine\n2,dull\n", "t.csv", "2", "text,1,label,drawn"),
+    ):
+        (tmp_path / "labels.csv").unlink(missing_ok=True)
+        with opened(tmp_path, texts, name, column) if name == "t.csv" else _lines(tmp_path, texts) as store:
+            store.write(1, Answer(("neg",), CHOSEN))
+        assert (tmp_path / "labels.csv").read_text().splitlines()[0] == header
+        assert rows(tmp_path)[0]["text"] == "dull"
+
+
+@contextmanager
+def _lines(folder: Path, texts: str) -> Iterator[LabelStore]:
+    (folder / "t.txt").write_text(texts)
+    store = LabelStore(folder / "labels.csv", read_inputs([str(folder / "t.txt")], fields=["*"]), "text")
+    yield store
+    store.close()
+
+
+def test_two_at_once_are_refused(tmp_path: Path) -> None:
+    with (
+        opened(tmp_path), pytest.raises(MhaError, match=r"labels\.csv: another process writes there; end it first, or choose another name"),
+        opened(tmp_path),
+    ):
+        pass
+    with opened(tmp_path):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["texts.csv"]
+
+
+def test_an_answer_that_cannot_be_written_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(tmp_path) as store:
+        store.write(0, Answer(("pos",), CHOSEN))
+        before = (tmp_path / "labels.csv").read_bytes()
+
+        def full(_path: Path) -> None:
+            raise MhaError("the disk is full")
+
+        monkeypatch.setattr(stores, "atomic_write", full)
+        with pytest.raises(MhaError, match="the disk is full"):
+            store.write(2, Answer(("pos",), CHOSEN))
+        assert ([*store.answers], (tmp_path / "labels.csv").read_bytes()) == ([1, 0], before)
