@@ -30,7 +30,7 @@ from mha_cli.runtime.encoder_features import EncoderFeatures
 from mha_cli.sources.class_words import read_class_words
 
 SIZES = (50, 100, 200)
-TOGETHER = 4  # answers between two looks at what the model has learnt; a person is slower than it
+TOGETHER = 8  # answers between two looks at what the model has learnt: as many as lie ready
 NUM_TEXTS, PAUSE = 100_000, 0.3  # of the measure of speed: texts, and seconds between two answers
 
 judge = Learner._judge
@@ -88,7 +88,7 @@ def labelled(given: LabelledSet, seed: int) -> Iterator[tuple[list[int], Assessm
             shown = session.current()
             session.answer(shown.row, [given.labels[shown.text]])
             if size % TOGETHER == 0:
-                session.wait()
+                session.wait(judged=False)
             if size in SIZES:
                 judge(session._learner, session._store.answers, ())
                 yield [*session._store.answers], session.progress().assessment

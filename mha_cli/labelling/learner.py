@@ -96,16 +96,18 @@ class Learner:
         class_ids = np.flatnonzero(probabilities_C >= 0.5) if self._several else [probabilities_C.argmax()]
         return tuple((self._classes[int(class_id)], float(probabilities_C[class_id])) for class_id in class_ids)
 
-    def wait(self) -> None:
-        """Wait until all labels are learnt and judged."""
+    def wait(self, judged: bool) -> None:
+        """Wait until all labels are learnt, and the model is ``judged`` by them."""
         with self._changed:
-            self._changed.wait_for(lambda: self._is_ready_N.all() and min(self._done) == self._version)
+            self._changed.wait_for(lambda: self._is_ready_N.all() and min(self._done[: 1 + judged]) == self._version)
 
     def close(self) -> None:
-        """End the threads after their present work, without waiting for it."""
+        """End the threads, which takes as long as a fit: a process that ends beside a library's computation may crash."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
 
     def _follow(self, number: int, work: Callable[[Mapping[int, Answer], Container[int]], None]) -> None:
         """Do the work again whenever labels or features have come since it began."""
@@ -170,7 +172,9 @@ class Learner:
         return numbers_of_labels([label for (label,) in labels], self._classes)
 
     def _fit(self, features_ND: Any, labels: Labels) -> Model | None:
-        """A model of labelled texts and of the lines about the classes."""
+        """A model of labelled texts and of the lines about the classes; None for nobody, and from one class."""
+        if self._is_closed:
+            return None
         if self._lines:
             features_ND = np.concatenate([features_ND, self._line_features_LD])
             labels = np.concatenate([labels, self._as_numbers([(name,) for name, _ in self._lines])])

@@ -107,6 +107,8 @@ class Session:
         labels = tuple(name for name in self.classes if name in labels)
         if not self.several and len(labels) != 1:
             raise MhaError("a text has one label", f"choose from {listed(self.classes)}")
+        if not 0 <= row < len(self._store.texts):
+            raise MhaError(f"no text has the number {row}", "label the one that is shown")
         with self._lock:
             before, is_waiting = self._store.answers.get(row), self._position == len(self._history)
             if before is None or before.labels != labels:
@@ -165,9 +167,9 @@ class Session:
         num_random = sum(answer.drawn == RANDOM for answer in answers.values())
         return Progress(len(answers), len(self._store.texts), num_random, of_classes, few, self._learner.assessment)
 
-    def wait(self) -> None:
-        """Wait until the model has learnt all answers, and its accuracy is known: for tests, and for simulated annotators."""
-        self._learner.wait()
+    def wait(self, judged: bool = True) -> None:
+        """Wait until the model has learnt all answers, and is ``judged`` by them: for tests, and for simulated annotators."""
+        self._learner.wait(judged)
 
     def close(self) -> None:
         """End the model's work, and let other processes write the file."""

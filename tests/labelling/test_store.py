@@ -126,7 +126,8 @@ def _lines(folder: Path, texts: str) -> Iterator[LabelStore]:
 
 def test_two_at_once_are_refused(tmp_path: Path) -> None:
     with (
-        opened(tmp_path), pytest.raises(MhaError, match=r"labels\.csv: another process writes there; end it first, or choose another name"),
+        opened(tmp_path),
+        pytest.raises(MhaError, match=r"labels\.csv: another process writes there; end it first, or choose another name"),
         opened(tmp_path),
     ):
         pass
