@@ -75,6 +75,7 @@ NOT_RUN = {
     "mha heads runs/questions": "needs a real encoder; tests/pretrained/test_real_heads.py",
     "mha train --config text --set data.train=first.csv": "a person writes the labels before; tests/cli/test_next_texts.py writes some",
     "mha data texts.csv --next 24 --pretrained": "needs an encoder; tests/cli/test_next_texts.py makes one",
+    "mha label": "waits for a person; tests/cli/test_label.py presses the keys",
     "mha explain -i FILE": "has a placeholder",
     "mha init FILE": "has a placeholder",
     "mha --install-completion": "writes into the files of the user's shell; tests/cli/test_completion.py installs it for a home of its own",
@@ -282,6 +283,7 @@ def prepare(folder: Path) -> None:
     write_table(folder / "texts.csv", ([text] for text, _ in labelled), "text")
     for name in ("anna.csv", "ben.csv"):
         write_table(folder / name, labelled)
+    write_table(folder / "labels.csv", [(*row, "random") for row in labelled], "text,label,drawn")
     tags = [(text, ("billing", "billing|refund", "refund", "")[number % 4]) for number, text, _, _ in rows]
     write_table(folder / "tickets.csv", tags, "text,tags")
     write_table(folder / "new.csv", enumerate(REVIEWS), "id,review")

@@ -32,7 +32,7 @@ mha label reviews.csv --label-column stars --output labels.csv --review"""
 
 
 def label(
-    files: Annotated[list[str], Argument(metavar="FILE", help="Texts to label, as for `mha predict --input`.")],
+    files: Annotated[list[str], Argument(metavar="FILE", help="Texts to label, in any format that mha predict reads.")],
     output: Annotated[Path, options.output_option("CSV file of the labels, which the same command goes on with.", metavar="FILE")],
     classes: Annotated[
         Path | None, Option(metavar="FILE", help="Classes with words about them, YAML or CSV.", show_default="those of labels")

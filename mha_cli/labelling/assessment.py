@@ -21,7 +21,7 @@ from mha_cli.sources.targets import Labels
 
 FOLDS = 5
 SIZES = 5  # of the learning curve: a fifth of the labels, two fifths …
-LEAST_TEXTS, LEAST_TO_PREDICT = 10, 40  # random texts below which no accuracy is given, and no prediction
+LEAST_TEXTS, LEAST_TO_PREDICT = 10, 20  # random texts below which no accuracy is given, and no prediction
 MORE = 100  # labels of the prediction
 DRAWS = 100  # of the random texts, for the interval of the prediction
 LEVELS = (0.025, 0.975)

@@ -147,7 +147,7 @@ class Learner:
         rows, labels = self._labelled(answers)
         self._model = model = self._fit(self._features_ND[rows], labels)
         pool_K = self._pool[self._is_ready_N[self._pool]]
-        if not self._first and len(pool_K):
+        if not self._first and abs(self._features_ND[pool_K]).sum() > 0:
             number = max(FIRST, FIRST_PER_CLASS * len(self._classes))
             self._first = pool_K[first_texts(self._features_ND[pool_K], number)].tolist()
         chosen = [row for row in self._first if row not in answers and row not in skipped]
