@@ -142,13 +142,13 @@ def _doubted(store: LabelStore) -> Mapping[int, Suggestion]:
     config = load_config(find_config("text"), ["data.train=FILE"]).changed(data=data)
     with progress("looking for doubtful labels") as callbacks:
         issues = find_label_issues(config, sys.maxsize, callbacks=callbacks).label_issues
-    doubted = dict[int, Suggestion]()
+    doubted: dict[int, Suggestion] = {}
     for issue in issues:
         if (row := store.find(issue.text)) is not None and row not in doubted:
-            labels: tuple[str, ...] = (issue.suggested,)
-            if store.several:
-                labels = tuple(sorted({*store.answers[row].labels} ^ {issue.label or issue.suggested}))
-            doubted[row] = tuple((name, issue.suggested_probability) for name in labels)
+            labels, probability = store.answers[row].labels, max(issue.probability, issue.suggested_probability)
+            if issue.probability < issue.suggested_probability:
+                labels = tuple(sorted({*labels} ^ {issue.label, issue.suggested} - {""}))
+            doubted[row] = tuple((name, probability) for name in labels)
     return doubted
 
 
