@@ -6,6 +6,8 @@ import shlex
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,10 +17,11 @@ from mha_cli.cli import options
 from mha_cli.cli.inputs import standard_input
 from mha_cli.cli.output import refuse_output
 from mha_cli.cli.progress import progress
+from mha_cli.config.settings import LABEL_SEPARATOR, Config
 from mha_cli.errors import MhaError, need, printable, shown_path
 from mha_cli.records.reader import shown_warnings
-from mha_cli.records.record import ALL
-from mha_cli.runtime.inputs import STANDARD_INPUT, format_of, read_inputs
+from mha_cli.records.record import ALL, TEXT_COLUMN
+from mha_cli.runtime.inputs import STANDARD_INPUT, read_inputs
 from mha_cli.system.processor import prepare_to_compute
 
 if TYPE_CHECKING:
@@ -79,30 +82,29 @@ def label(
     warnings.filterwarnings("ignore", module="sklearn")  # few labels of many classes are usual here
     with progress("reading"):
         store = _store(files, record_format, reading, output, several)
-    try:
+    with closing(store):
         names = [*words, *sorted({name for answer in store.answers.values() for name in answer.labels} - words.keys())]
         if len(names) < 2:
             found = f"only {printable(names[0])}" if names else "none"
             hint = "write a line `name: words` for each class into a YAML file, and name it with --classes"
             raise MhaError(f"a labelling needs two classes: {found} found", hint)
         session = Session(store, names, words, encoder, _doubted(store) if review else None)
+        way_on = _way_on(store, pretrained)
         try:
             if terminal:
                 label_on_terminal(session)
             else:
                 from mha_cli.serve.label_page import serve_labelling
 
-                serve_labelling(session, not no_browser, lambda address: print(f"{address} labels; Ctrl-C ends it", file=sys.stderr))
+                announce = partial(print, "label on this page, and end with Ctrl-C:", file=sys.stderr)
+                serve_labelling(session, not no_browser, announce, way_on)
         finally:
             session.close()
-            print(*session.progress().lines, _way_on(store, pretrained), sep="\n", file=sys.stderr)
-    finally:
-        store.close()
+            print(*session.progress().lines, *([way_on] if store.answers else []), sep="\n", file=sys.stderr)
 
 
 def _words(path: Path | None) -> dict[str, Sequence[str]]:
     """The classes of a file, with the lines about each."""
-    from mha_cli.config.settings import Config
     from mha_cli.sources.class_words import read_class_words
 
     if path is None:
@@ -117,30 +119,29 @@ def _store(files: Sequence[str], form: Format | None, reading: options.LabelledF
     from mha_cli.sources.layout import find_text_column
     from mha_cli.sources.raw_files import matching_paths
 
-    column, remarks = reading.text_column, list[str]()
+    remarks, column = list[str](), reading.text_column or TEXT_COLUMN
     if files != [STANDARD_INPUT]:
-        column = find_text_column(matching_paths(files[0])[0], column, reading.dialect)
-    named = column if (form or format_of(files[0])) not in ("lines", "fasttext") else None
-    records = read_inputs(files, form, named, [ALL], "text", standard_input(), reading.dialect, remarks.append)
-    store = LabelStore(output, records, column or "text", reading.label_column or "label", several)
-    print(*shown_warnings(remarks), sep="\n", end="\n" * bool(remarks), file=sys.stderr)
+        column = find_text_column(matching_paths(files[0])[0], reading.text_column, reading.dialect)
+    records = read_inputs(files, form, reading.text_column, [ALL], column, standard_input(), reading.dialect, remarks.append)
+    store = LabelStore(output, records, column, reading.label_column or "label", several)
+    print(*(f"{remark}\n" for remark in shown_warnings(remarks)), sep="", end="", file=sys.stderr)
+    if not store.texts:
+        store.close()
+        raise MhaError(f"{printable(' '.join(files), 200)}: holds no text", "give texts to label")
     return store
 
 
 def _doubted(store: LabelStore) -> Mapping[int, Suggestion]:
-    """The labelled texts, the most doubtful labels first, with what other labels suggest."""
+    """The labelled texts, the most doubtful labels first, with the labels that a model of the other texts gives."""
     from mha_cli.analysis.label_issues import find_label_issues
     from mha_cli.config.loading import load_config
     from mha_cli.config.recipes import find_config
-    from mha_cli.config.settings import LABEL_SEPARATOR
 
     if not store.answers:
         raise MhaError("--review: no text has a label", "label some first, or name their column with --label-column")
-    store.write(*next(iter(store.answers.items())))
-    separator = LABEL_SEPARATOR if store.several else None
-    data = {"train": str(store.path), "text_column": store.text_column, "label_column": store.label_column, "label_separator": separator}
-    config = load_config(find_config("text"), ["data.train=FILE"]).changed(data=data)
+    store.write(*next(iter(store.answers.items())))  # labels of the input as well
     with progress("looking for doubtful labels") as callbacks:
+        config = load_config(find_config("text"), _settings(store))
         issues = find_label_issues(config, sys.maxsize, callbacks=callbacks).label_issues
     doubted: dict[int, Suggestion] = {}
     for issue in issues:
@@ -152,18 +153,15 @@ def _doubted(store: LabelStore) -> Mapping[int, Suggestion]:
     return doubted
 
 
-def _way_on(store: LabelStore, pretrained: Path | None) -> str:
-    """The line that trains on the labels."""
-    from mha_cli.config.settings import LABEL_SEPARATOR
+def _settings(store: LabelStore) -> list[str]:
+    """What a config has to say about the file of labels."""
+    columns = {"data.text_column": (store.text_column, TEXT_COLUMN), "data.label_column": (store.label_column, "label")}
+    others = [f"{name}={column}" for name, (column, usual) in columns.items() if column != usual]
+    return [f"data.train={store.path}", *others, *([f"data.label_separator={LABEL_SEPARATOR}"] if store.several else [])]
 
-    settings: dict[str, object] = {"data.train": store.path}
-    if pretrained is not None:
-        settings["model.pretrained"] = pretrained
-    if store.text_column != "text":
-        settings["data.text_column"] = store.text_column
-    if store.label_column != "label":
-        settings["data.label_column"] = store.label_column
-    if store.several:
-        settings["data.label_separator"] = LABEL_SEPARATOR
-    given = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-    return printable(shlex.join(["mha", "train", "--config", "pretrained" if pretrained else "text", *given]), 500)
+
+def _way_on(store: LabelStore, pretrained: Path | None) -> str:
+    """The command that trains on the labels."""
+    settings = [*_settings(store), *([f"model.pretrained={pretrained}"] if pretrained else [])]
+    options = [word for setting in settings for word in ("--set", setting)]
+    return printable(shlex.join(["mha", "train", "--config", "pretrained" if pretrained else "text", *options]), 500)
