@@ -25,6 +25,7 @@ from mha_cli.labelling.learner import Learner
 from mha_cli.labelling.model import fit_model
 from mha_cli.labelling.session import Session
 from mha_cli.labelling.store import LabelStore
+from mha_cli.preparation.class_texts import WORTH
 from mha_cli.records.record import Record
 from mha_cli.runtime.encoder_features import EncoderFeatures
 from mha_cli.sources.class_words import read_class_words
@@ -65,10 +66,11 @@ class LabelledSet:
     def accuracy(self, rows: Sequence[int]) -> float:
         """Accuracy on the test file of a model of these texts, in [0, 1]."""
         stacked: Any = self.features[rows]
-        labels = np.concatenate([self.class_ids[rows], self.line_ids])
+        labels, weights = np.concatenate([self.class_ids[rows], self.line_ids]), np.ones(len(rows) + len(self.line_ids), np.float32)
         if self.encoder:
             stacked = np.concatenate([stacked, self.lines])
-        model = fit_model(stacked, labels, len(self.classes))
+            weights[len(rows) :] = WORTH / np.bincount(self.line_ids)[self.line_ids]
+        model = fit_model(stacked, labels, len(self.classes), weights)
         tests = self.features[len(self.texts) : len(self.texts) + len(self.truth)]
         return float((model.probabilities(tests).argmax(axis=1) == self.truth).mean()) if model else 0.0
 

@@ -37,9 +37,7 @@ mha label reviews.csv --label-column stars --output labels.csv --review"""
 def label(
     files: Annotated[list[str], Argument(metavar="FILE", help="Texts to label, in any format that mha predict reads.")],
     output: Annotated[Path, options.output_option("CSV file of the labels, which the same command goes on with.", metavar="FILE")],
-    classes: Annotated[
-        Path | None, Option(metavar="FILE", help="Classes with words about them, YAML or CSV.", show_default="those of labels")
-    ] = None,
+    classes: options.ClassesOption = None,
     pretrained: Annotated[Path | None, Option(metavar="FOLDER", help="Pretrained encoder: better suggestions, words help.")] = None,
     several: Annotated[bool, Option("--several", help="A text may have several labels, or none.")] = False,
     terminal: Annotated[bool, Option("--terminal", help="Label on this terminal, without a browser.")] = False,
@@ -89,7 +87,7 @@ def label(
             hint = "write a line `name: words` for each class into a YAML file, and name it with --classes"
             raise MhaError(f"a labelling needs two classes: {found} found", hint)
         session = Session(store, names, words, encoder, _doubted(store) if review else None)
-        way_on = _way_on(store, pretrained)
+        way_on = _way_on(store, pretrained, classes)
         try:
             if terminal:
                 label_on_terminal(session)
@@ -160,8 +158,9 @@ def _settings(store: LabelStore) -> list[str]:
     return [f"data.train={store.path}", *others, *([f"data.label_separator={LABEL_SEPARATOR}"] if store.several else [])]
 
 
-def _way_on(store: LabelStore, pretrained: Path | None) -> str:
+def _way_on(store: LabelStore, pretrained: Path | None, classes: Path | None) -> str:
     """The command that trains on the labels."""
     settings = [*_settings(store), *([f"model.pretrained={pretrained}"] if pretrained else [])]
-    options = [word for setting in settings for word in ("--set", setting)]
-    return printable(shlex.join(["mha", "train", "--config", "pretrained" if pretrained else "text", *options]), 500)
+    words = ["--classes", str(classes)] if classes and pretrained else []
+    changes = [word for setting in settings for word in ("--set", setting)]
+    return printable(shlex.join(["mha", "train", "--config", "pretrained" if pretrained else "text", *words, *changes]), 500)

@@ -3,7 +3,7 @@
 Axes: N texts, D features, C classes, K texts that may be chosen.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial
 from threading import Condition, Thread
@@ -19,11 +19,13 @@ from mha_cli.labelling.first_texts import first_texts
 from mha_cli.labelling.model import Model, fit_model
 from mha_cli.labelling.next_texts import CANDIDATES, representatives
 from mha_cli.labelling.store import RANDOM, Answer
+from mha_cli.preparation.class_texts import WORTH
 from mha_cli.sources.targets import Labels, numbers_of_labels
 
 FIRST, FIRST_PER_CLASS = 24, 2  # texts that are chosen for being typical, and at least so many for each class
 QUEUE = 8  # chosen texts that lie ready
-CHUNK = 1_000  # texts whose features an encoder computes together
+FIRST_TOGETHER, MOST_TOGETHER = 64, 1_024  # texts that an encoder reads together: few at first, so that the model is there soon
+LEAST_CLUSTERED = 1_000  # texts whose features have to be there before typical ones are found
 Suggestion = tuple[tuple[str, float], ...]  # labels with their probabilities in [0, 1]
 
 
@@ -35,7 +37,7 @@ class Learner:
         order: their numbers, in the order in which an encoder reads them.
         pool: numbers of the texts that may be chosen, in random order.
         classes: names of the classes.
-        words: lines about each class; to an encoder they are further texts of it, and until there are labels the only ones.
+        words: lines about each class; with an encoder, they are further texts of it, and until there are labels the only ones.
         several: whether a text may have several labels.
         encoder: function from texts to features of norm 1; None for TF-IDF of their words.
     """
@@ -131,11 +133,10 @@ class Learner:
             return
         if self._lines:
             self._line_features_LD = self._encoder([line for _, line in self._lines])
-        rows = list(dict.fromkeys([*self._answers, *self._order]))
-        for start in range(0, len(rows), CHUNK):
-            if self._is_closed:
-                return
-            chunk = rows[start : start + CHUNK]
+        rows, start = list(dict.fromkeys([*self._answers, *self._order])), 0
+        while start < len(rows) and not self._is_closed:
+            chunk = rows[start : start + min(MOST_TOGETHER, FIRST_TOGETHER + start)]
+            start += len(chunk)
             features = self._encoder([self._texts[row] for row in chunk])
             if self._features_ND is None:
                 self._features_ND = np.zeros((len(rows), features.shape[1]), np.float32)
@@ -147,7 +148,8 @@ class Learner:
         rows, labels = self._labelled(answers)
         self._model = model = self._fit(self._features_ND[rows], labels)
         pool_K = self._pool[self._is_ready_N[self._pool]]
-        if not self._first and abs(self._features_ND[pool_K]).sum() > 0:
+        is_enough = len(pool_K) >= min(LEAST_CLUSTERED, len(self._pool))
+        if not self._first and is_enough and abs(self._features_ND[pool_K]).sum() > 0:
             number = max(FIRST, FIRST_PER_CLASS * len(self._classes))
             self._first = pool_K[first_texts(self._features_ND[pool_K], number)].tolist()
         chosen = [row for row in self._first if row not in answers and row not in skipped]
@@ -175,10 +177,12 @@ class Learner:
         """A model of labelled texts and of the lines about the classes; None for nobody, and from one class."""
         if self._is_closed:
             return None
-        if self._lines:
-            features_ND = np.concatenate([features_ND, self._line_features_LD])
-            labels = np.concatenate([labels, self._as_numbers([(name,) for name, _ in self._lines])])
-        return fit_model(features_ND, labels, len(self._classes))
+        if not self._lines:
+            return fit_model(features_ND, labels, len(self._classes))
+        num_lines = Counter(name for name, _ in self._lines)
+        weights = np.array([1.0] * len(labels) + [WORTH / num_lines[name] for name, _ in self._lines], np.float32)
+        labels = np.concatenate([labels, self._as_numbers([(name,) for name, _ in self._lines])])
+        return fit_model(np.concatenate([features_ND, self._line_features_LD]), labels, len(self._classes), weights)
 
     def _uncertain(self, model: Model, pool_K: Array) -> list[int]:
         """Texts that the model is least certain of, and that stand for many of them."""

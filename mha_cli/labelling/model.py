@@ -32,17 +32,17 @@ class Model(NamedTuple):
         return right_N
 
 
-def fit_model(features_ND: Any, labels: Labels, num_classes: int) -> Model | None:
+def fit_model(features_ND: Any, labels: Labels, num_classes: int, weights: Floats | None = None) -> Model | None:
     """The model of labelled texts; None where they have a single class, or no features, so that there is nothing to learn."""
     several = are_several(labels)
     if len(labels) == 0 or (not several and len(np.unique(labels)) == 1):
         return None
     if not issparse(features_ND):
-        return Model(*fit_last_layer(features_ND, labels, num_classes), several)
+        return Model(*fit_last_layer(features_ND, labels, num_classes, weights), several)
     columns = np.unique(features_ND.indices)  # the others have no weight, and would take most of the time
     if len(columns) == 0:
         return None
-    small_DU, bias_U = fit_last_layer(features_ND[:, columns], labels, num_classes)
+    small_DU, bias_U = fit_last_layer(features_ND[:, columns], labels, num_classes, weights)
     kernel_DU = np.zeros((features_ND.shape[1], len(bias_U)), np.float32)
     kernel_DU[columns] = small_DU
     return Model(kernel_DU, bias_U, several)

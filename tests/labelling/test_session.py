@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mha_cli.errors import MhaError
-from mha_cli.labelling.learner import CHUNK, FIRST
+from mha_cli.labelling.learner import FIRST, FIRST_TOGETHER, MOST_TOGETHER
 from mha_cli.labelling.session import RANDOM_EVERY, Session
 from mha_cli.labelling.store import RANDOM, LabelStore
 from mha_cli.records.record import Record
@@ -148,7 +148,7 @@ def test_labelling_begins_before_the_features_are_there(tmp_path: Path) -> None:
         chunks.append(len(texts))
         return np.random.default_rng(0).normal(size=(len(texts), 5)).astype(np.float32)
 
-    texts = [f"text {number}" for number in range(2 * CHUNK + 3)]
+    texts = [f"text {number}" for number in range(3 * MOST_TOGETHER)]
     with opened(tmp_path, texts, encoder=encoder) as session:
         for _ in range(5):
             shown = session.current()
@@ -156,7 +156,7 @@ def test_labelling_begins_before_the_features_are_there(tmp_path: Path) -> None:
             session.answer(shown.row, [truth(shown.text)])
         go_on.set()
         session.wait()
-        assert chunks == [CHUNK, CHUNK, 3]
+        assert (chunks[0], max(chunks), sum(chunks)) == (FIRST_TOGETHER, MOST_TOGETHER, 3 * MOST_TOGETHER)
         session.answer(session.current().row, ["low"])
         assert (session.current().is_random, len(session._learner._first)) == (False, FIRST)
 
