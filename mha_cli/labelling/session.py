@@ -98,22 +98,23 @@ class Session:
             if row < 0:
                 return Shown(-1, "", {}, None, None, False, done=True)
             answer = answers.get(row)
-            suggestion = (self._review or {}).get(row) or self._learner.suggestion(row)
-            is_random = answer.drawn == RANDOM if answer else row in self._to_draw
+            suggestion = self._review[row] if self._review and row in self._review else self._learner.suggestion(row)
+            is_random = (answer.drawn if answer else self._drawn(row)) == RANDOM
             return Shown(row, self._store.texts[row], self._store.columns(row), answer and answer.labels, suggestion, is_random)
 
     def answer(self, row: int, labels: Sequence[str]) -> Shown:
         """Label a text; that is on disk before the next text is returned. The same answer twice is one answer."""
-        labels = tuple(name for name in self.classes if name in labels)
-        if not self.several and len(labels) != 1:
-            raise MhaError("a text has one label", f"choose from {listed(self.classes)}")
+        if not {*labels} <= {*self.classes} or (len(labels) != 1 and not self.several):
+            amount = "any" if self.several else "one"
+            raise MhaError(f"labels of a text: {printable(', '.join(labels)) or 'none'}", f"give {amount} of {listed(self.classes)}")
         if not 0 <= row < len(self._store.texts):
             raise MhaError(f"no text has the number {row}", "label the one that is shown")
         with self._lock:
             before, is_waiting = self._store.answers.get(row), self._position == len(self._history)
-            if before is None or before.labels != labels:
-                drawn = before.drawn if before else RANDOM if row in self._to_draw else CHOSEN
-                self._store.write(row, Answer(labels, drawn))
+            answer = Answer(tuple(name for name in self.classes if name in labels), before.drawn if before else self._drawn(row))
+            if answer != before:
+                self._store.write(row, answer)
+            if answer != before or row == self._pending:
                 self._changes.append((row, before))
             if row not in self._history:
                 self._history.append(row)
@@ -124,10 +125,12 @@ class Session:
             return self._go_on(row)
 
     def skip(self, row: int) -> Shown:
-        """Leave a text without an answer; the next start shows it again."""
+        """Leave a text as it is; the next start shows it again."""
         with self._lock:
             if self._position < len(self._history):
                 return self.step(1)
+            if row in self._store.answers:  # in a review
+                return self.answer(row, self._store.answers[row].labels)
             if row == self._pending:
                 self._skipped.add(row)
                 self._changes.append((row, None))
@@ -185,6 +188,9 @@ class Session:
             self._pending = self._next()
         self._learner.update(self._store.answers, self._skipped)
         return self.current()
+
+    def _drawn(self, row: int) -> str:
+        return RANDOM if row in self._to_draw else CHOSEN
 
     def _is_open(self, row: int) -> bool:
         return row >= 0 and row not in self._store.answers and row not in self._skipped

@@ -183,13 +183,15 @@ def test_a_review_shows_labels_again(tmp_path: Path) -> None:
         assert (shown.row, shown.labels, shown.suggestion) == (3, ("low",), (("high", 0.75),))
         assert session.answer(3, ["high"]).row == 1
         assert (session.undo().row, session.current().labels) == (3, ("low",))
+        assert (session.skip(3).row, session.skip(1).done, session.undo().row) == (1, True, 1)
+        assert (session.step(-1).row, session.current().labels) == (3, ("low",))
         assert (session.answer(3, ["low"]).row, session.answer(1, ["high"]).done) == (1, True)
         assert [line.split(",")[1:] for line in written(tmp_path)] == [[name, "given"] for name in ("low", "high", "low", "low", "low")]
 
 
 def test_an_answer_that_is_no_class_is_refused(tmp_path: Path) -> None:
     with opened(tmp_path) as session:
-        for labels in ([], ["low", "high"], ["other"]):
-            with pytest.raises(MhaError, match="a text has one label; choose from low, high"):
+        for labels, shown in (([], "none"), (["low", "high"], "low, high"), (["\x1b"], r"\\x1b")):
+            with pytest.raises(MhaError, match=f"labels of a text: {shown}; give one of low, high"):
                 session.answer(session.current().row, labels)
         assert not (tmp_path / "labels.csv").exists()
