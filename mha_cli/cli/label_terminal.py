@@ -18,7 +18,7 @@ from mha_cli.labelling.session import Session, Shown
 
 DIGITS = "1234567890"
 BACK, FORTH, BACKSPACE, ENTER, ESCAPE, END = ("\x1b[D", "\x1bOD"), ("\x1b[C", "\x1bOC"), ("\x7f", "\b"), ("\r", "\n"), "\x1b", "\x04"
-SCREEN, NO_SCREEN, CLEAR = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l", "\x1b[H\x1b[2J"  # the other screen without a cursor, and back
+CLEAR = "\x1b[H\x1b[2J"
 MOST_CHARACTERS, MOST_FOUND = 20_000, 10  # of a text, and classes that are listed while somebody types
 _KEY = re.compile(r"\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Z])|[\s\S]")
 _UNFINISHED = re.compile(r"\x1b(?:\[[0-9;]*|O)$")
@@ -46,7 +46,7 @@ class _Labelling:
 
     def __init__(self, session: Session) -> None:
         self._session, self._console = session, Console(highlight=False)
-        self._typed, self._note, self._shows_keys = "", "", False
+        self._typed, self._shows_keys = "", False
         classes = session.classes
         self._types = len(classes) > len(DIGITS)  # whether there are more classes than keys
         self._keys = {} if self._types else {name: name for name in classes if name in DIGITS}
@@ -60,14 +60,14 @@ class _Labelling:
             " ": lambda: self._take(session.skip(self._shown.row)),
             "a": self._accept,
             **({"n": lambda: self._answer(())} if session.several else {}),
-            "?": self._show_keys,
+            "?": self._toggle_help,
             **{key: partial(self._choose, name) for key, name in self._keys.items()},
         }
         self._take(session.current())
 
     def press(self, key: str) -> bool:
         """Do what a key means; False if it ends the labelling."""
-        self._note, letter = "", key.casefold()
+        letter = key.casefold()
         if key == END or (letter == "q" and not self._typed and not self._begins("q")):
             return False
         if self._typed and key in ENTER:
@@ -94,12 +94,10 @@ class _Labelling:
             drawn = ["drawn at random"] if shown.is_random else []
             lines += [Text(), *(Text(line, "bold") for line in text), Text(), *(Text(line, "dim") for line in columns + drawn), Text()]
             lines += self._answers()
-        lines += [Text(), *map(Text, self._meanings() if self._shows_keys else ["? shows the keys"]), Text(self._note)]
-        with self._console.capture() as drawn_lines:
-            for line in lines:
-                self._console.print(line)
-        sys.stdout.write(CLEAR + drawn_lines.get())
-        sys.stdout.flush()
+        lines += [Text(), *map(Text, self._meanings() if self._shows_keys else ["? shows the keys"])]
+        with self._console.capture() as screen:
+            self._console.print(*lines, sep="\n")
+        print(end=CLEAR + screen.get(), flush=True)
 
     def _answers(self) -> Iterator[Text]:
         """The classes with their keys, and the suggestion."""
@@ -141,7 +139,7 @@ class _Labelling:
         found = [name for name in self._session.classes if typed in name.casefold()]
         return sorted(found, key=lambda name: (name.casefold() != typed, not name.casefold().startswith(typed)))
 
-    def _show_keys(self) -> None:
+    def _toggle_help(self) -> None:
         self._shows_keys = not self._shows_keys
 
     def _answer(self, labels: Sequence[str]) -> None:
@@ -155,20 +153,17 @@ class _Labelling:
             self._answer([name])
 
     def _accept(self) -> None:
-        if self._shown.suggestion is None:
-            self._note = "There is no suggestion yet: choose a class, or skip with Space."
-        elif self._session.several:
-            self._chosen |= {name for name, _ in self._shown.suggestion}
-        else:
-            self._answer([name for name, _ in self._shown.suggestion])
+        suggested = [name for name, _ in self._shown.suggestion or ()]
+        if self._session.several:
+            self._chosen |= {*suggested}
+        elif suggested:
+            self._answer(suggested)
 
     def _go_on(self) -> None:
         if self._chosen or self._shown.labels is not None:
             self._answer([*self._chosen])
-        elif self._session.several and self._shown.suggestion is not None:
+        elif self._shown.suggestion is not None:
             self._answer([name for name, _ in self._shown.suggestion])
-        else:
-            self._accept()
 
 
 @contextmanager
@@ -178,12 +173,9 @@ def _single_keys() -> Iterator[Iterator[str]]:
     before = termios.tcgetattr(descriptor)
     try:
         tty.setcbreak(descriptor)
-        sys.stdout.write(SCREEN)
         yield _keys(descriptor)
     finally:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
-        sys.stdout.write(NO_SCREEN)
-        sys.stdout.flush()
 
 
 def _keys(descriptor: int) -> Iterator[str]:

@@ -124,9 +124,11 @@ def test_ctrl_c_loses_nothing_and_another_start_goes_on(cwd: Path) -> None:
         "error: a labelling needs two classes: only good found; write a line `name: words` for each class into a "
         "YAML file, and name it with --classes\n",
     )
-    with terminal(cwd, "--classes", "classes.yaml") as shown, terminal(cwd, "--classes", "classes.yaml") as second:
+    with terminal(cwd, "--classes", "classes.yaml") as shown:
         shown.until("1 of 60 texts")
-        assert second.end("") == (2, "error: labels.csv: another process writes there; end it first, or choose another name\n")
+        with terminal(cwd, "--classes", "classes.yaml") as second:
+            refusal = "error: labels.csv: another process writes there; end it first, or choose another name\n"
+            assert second.end("") == (2, refusal)
         assert shown.end("\x04")[0] == 0
 
 
