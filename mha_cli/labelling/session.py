@@ -104,9 +104,10 @@ class Session:
 
     def answer(self, row: int, labels: Sequence[str]) -> Shown:
         """Label a text; that is on disk before the next text is returned. The same answer twice is one answer."""
-        if not {*labels} <= {*self.classes} or (len(labels) != 1 and not self.several):
-            amount = "any" if self.several else "one"
-            raise MhaError(f"labels of a text: {printable(', '.join(labels)) or 'none'}", f"give {amount} of {listed(self.classes)}")
+        if unknown := {*labels} - {*self.classes}:
+            raise MhaError(f"{printable(min(unknown))} is no class of the texts", f"choose from {listed(self.classes)}")
+        if len(labels) != 1 and not self.several:
+            raise MhaError("a text has one label", f"choose from {listed(self.classes)}")
         if not 0 <= row < len(self._store.texts):
             raise MhaError(f"no text has the number {row}", "label the one that is shown")
         with self._lock:

@@ -191,7 +191,11 @@ def test_a_review_shows_labels_again(tmp_path: Path) -> None:
 
 def test_an_answer_that_is_no_class_is_refused(tmp_path: Path) -> None:
     with opened(tmp_path) as session:
-        for labels, shown in (([], "none"), (["low", "high"], "low, high"), (["\x1b"], r"\\x1b")):
-            with pytest.raises(MhaError, match=f"labels of a text: {shown}; give one of low, high"):
+        for labels, fault in (
+            ([], "a text has one label"),
+            (["low", "high"], "a text has one label"),
+            (["\x1b"], r"\\x1b is no class of the texts"),
+        ):
+            with pytest.raises(MhaError, match=f"{fault}; choose from low, high"):
                 session.answer(session.current().row, labels)
         assert not (tmp_path / "labels.csv").exists()
