@@ -11,6 +11,7 @@ texts or of texts drawn at random.
 import argparse
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -164,6 +165,7 @@ def main() -> None:
     parser.add_argument("--speed", action="store_true", help="measure the time to the next text instead")
     parser.add_argument("--pretrained", type=Path, help="folder of an encoder; the words are those of benchmarks/classes")
     arguments = parser.parse_args()
+    warnings.filterwarnings("ignore", module="sklearn")  # few labels of many classes are usual here
     sets = {name: LabelledSet(arguments.folder, name, arguments.pretrained) for name in arguments.sets}
     if arguments.speed:
         speed([*sets.values()])
