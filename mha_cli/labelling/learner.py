@@ -148,10 +148,8 @@ class Learner:
         rows, labels = self._labelled(answers)
         self._model = model = self._fit(self._features_ND[rows], labels)
         pool_K = self._pool[self._is_ready_N[self._pool]]
-        is_enough = len(pool_K) >= min(LEAST_CLUSTERED, len(self._pool))
-        if not self._first and is_enough and abs(self._features_ND[pool_K]).sum() > 0:
-            number = max(FIRST, FIRST_PER_CLASS * len(self._classes))
-            self._first = pool_K[first_texts(self._features_ND[pool_K], number)].tolist()
+        if not (self._lines or self._first) and len(pool_K) >= min(LEAST_CLUSTERED, len(self._pool)):
+            self._first = self._typical(pool_K)
         chosen = [row for row in self._first if row not in answers and row not in skipped]
         if model is not None and (len(answers) >= len(self._first) or not chosen):
             is_open_K = np.array([row not in answers and row not in skipped for row in pool_K.tolist()], bool)
@@ -183,6 +181,13 @@ class Learner:
         weights = np.array([1.0] * len(labels) + [WORTH / num_lines[name] for name, _ in self._lines], np.float32)
         labels = np.concatenate([labels, self._as_numbers([(name,) for name, _ in self._lines])])
         return fit_model(np.concatenate([features_ND, self._line_features_LD]), labels, len(self._classes), weights)
+
+    def _typical(self, pool_K: Array) -> list[int]:
+        """The first texts, where no words of classes give a model that could doubt any."""
+        features_KD = self._features_ND[pool_K]
+        if abs(features_KD).sum() == 0:
+            return []
+        return list(pool_K[first_texts(features_KD, max(FIRST, FIRST_PER_CLASS * len(self._classes)))].tolist())
 
     def _uncertain(self, model: Model, pool_K: Array) -> list[int]:
         """Texts that the model is least certain of, and that stand for many of them."""
