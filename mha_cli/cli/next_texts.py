@@ -136,7 +136,6 @@ def _by_model(read: Callable[..., Iterator[Record]], number: int, checkpoint: Pa
 
 def _table(chosen: _Chosen, given_text_column: str | None, as_json: bool) -> bytes:
     """The records with all their columns and an empty one for the label, as CSV or JSON lines."""
-
     weight = chosen.weight_column
 
     def row_of(record: Record) -> dict[str, Any]:

@@ -197,8 +197,7 @@ class Learner:
         else:
             margins_K = np.ptp(np.partition(probabilities_KC, -2, axis=1)[:, -2:], axis=1)
         candidates = np.argsort(margins_K, kind="stable")[: CANDIDATES * QUEUE]
-        features: Any = self._features_ND[pool_K[candidates]]
-        if issparse(features):
-            features = features[:, np.unique(features.indices)].toarray()
-        best = representatives(features, 1.0 - margins_K[candidates], QUEUE)
+        features_KD = self._features_ND[pool_K[candidates]]
+        cosines_KK = features_KD @ features_KD.T
+        best = representatives(cosines_KK.toarray() if issparse(cosines_KK) else cosines_KK, 1.0 - margins_K[candidates], QUEUE)
         return list(pool_K[candidates[best]].tolist())

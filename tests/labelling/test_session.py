@@ -141,12 +141,13 @@ def test_words_are_the_first_model_of_an_encoder(tmp_path: Path) -> None:
 
 
 def test_labelling_begins_before_the_features_are_there(tmp_path: Path) -> None:
-    go_on, chunks = Event(), list[int]()
+    go_on, chunks, rng = Event(), list[int](), np.random.default_rng(0)
 
     def encoder(texts: Sequence[str]) -> Any:
         go_on.wait()
         chunks.append(len(texts))
-        return np.random.default_rng(0).normal(size=(len(texts), 5)).astype(np.float32)
+        features = rng.normal(size=(len(texts), 37)).astype(np.float32)
+        return features / np.linalg.norm(features, axis=1, keepdims=True)
 
     texts = [f"text {number}" for number in range(3 * MOST_TOGETHER)]
     with opened(tmp_path, texts, encoder=encoder) as session:
