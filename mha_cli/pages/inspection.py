@@ -1,4 +1,4 @@
-"""The pages of `mha attention`, `mha explain` and `mha serve`."""
+"""The pages of `mha attention`, `mha explain`, `mha serve` and `mha label`."""
 
 import json
 from importlib.resources import files
@@ -54,6 +54,11 @@ def live_page(model: Checkpoint) -> str:
     words = dict(reversed(model.config.class_lines))  # the first line of each class
     classes = [(name, printable(words.get(name, ""), MAX_WORDS)) for name in model.class_names]
     return _page("live.html", {"classes": classes, "model": model_figures(model)})
+
+
+def label_page() -> str:
+    """A page on which texts are labelled, for a server that gives them one by one."""
+    return _page("label.html", {})
 
 
 def _write_page(template: str, path: Path, data: dict[str, Any]) -> None:
