@@ -42,10 +42,10 @@ class Stepped(BaseModel):
     by: Literal[-1, 1]
 
 
-class Keys:
-    """What opens a labelling: the secret, and a ticket that the first page that brings it changes for the secret.
+class Access:
+    """Who may ask: a page that knows the secret, or that brings the ticket, which it changes for the secret and which opens nothing twice.
 
-    Other users of this machine can read the command line that starts a browser, so the address on it has the ticket: it opens nothing twice.
+    The ticket is for the command line that starts a browser: other users of this machine can read it.
     """
 
     def __init__(self) -> None:
@@ -59,11 +59,13 @@ class Keys:
         if request.url.path == "/enter" and self.ticket and compare_digest(brought, f"Bearer {self.ticket}".encode()):
             self.ticket = ""
         elif not compare_digest(brought, f"Bearer {self.secret}".encode()):
-            raise HTTPException(403, "the address lacks its secret, or is of an earlier start; open the whole address that mha label prints")
+            raise HTTPException(
+                403, "the address lacks its secret, or is of an earlier start; open the whole address that mha label prints"
+            )
 
 
-def label_application(session: Session, keys: Keys, next_command: str = "") -> FastAPI:
-    """The application behind the page. Every request but that for the page itself, which holds no data, needs a key.
+def label_application(session: Session, access: Access, next_command: str = "") -> FastAPI:
+    """The application behind the page. Every request but that for the page itself, which holds no data, needs the secret.
 
     Args:
         next_command: line to go on with, shown when all texts have an answer.
@@ -71,7 +73,7 @@ def label_application(session: Session, keys: Keys, next_command: str = "") -> F
     page = label_page()
     policy = content_security_policy(page)
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
-    guarded = APIRouter(dependencies=[Depends(keys.check)])
+    guarded = APIRouter(dependencies=[Depends(access.check)])
 
     def state(shown: Shown, **more: Any) -> Response:
         content = plain_json({"shown": asdict(shown), "progress": asdict(session.progress()), **more})
@@ -85,7 +87,7 @@ def label_application(session: Session, keys: Keys, next_command: str = "") -> F
     @guarded.post("/enter")
     def enter() -> Response:
         words = {name: list(lines) for name, lines in session.words.items()}
-        fixed = {"classes": session.classes, "words": words, "several": session.several, "secret": keys.secret, "command": next_command}
+        fixed = {"classes": session.classes, "words": words, "several": session.several, "secret": access.secret, "command": next_command}
         return state(session.current(), **fixed)
 
     @guarded.post("/answer")
@@ -118,10 +120,10 @@ def label_application(session: Session, keys: Keys, next_command: str = "") -> F
 
 def serve_labelling(session: Session, open_browser: bool, announce: Callable[[str], None], next_command: str = "") -> None:
     """Show a labelling in a browser, at an address of this machine alone, until Ctrl-C. ``announce`` gets the address."""
-    keys, limits = Keys(), Limits()
+    access, limits = Access(), Limits()
     with listening_socket("127.0.0.1", 0) as listener, suppress(KeyboardInterrupt):
         address = f"http://127.0.0.1:{listener.getsockname()[1]}/#"
-        announce(address + keys.secret)
+        announce(address + access.secret)
         if open_browser:  # in a thread: some browsers return only when they end
-            Thread(target=webbrowser.open, args=[address + keys.ticket], daemon=True).start()
-        server(Guarded(label_application(session, keys, next_command), limits), limits).run(sockets=[listener])
+            Thread(target=webbrowser.open, args=[address + access.ticket], daemon=True).start()
+        server(Guarded(label_application(session, access, next_command), limits), limits).run(sockets=[listener])

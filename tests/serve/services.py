@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from http.client import HTTPConnection
 from typing import Any
 
+from fastapi import FastAPI
+
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.serve.app import application
 from mha_cli.serve.server import Guarded, Limits, listening_socket, server
@@ -21,8 +23,15 @@ JSON = {"Content-Type": "application/json"}
 def service(checkpoint: Checkpoint, limits: Limits | None = None) -> Iterator[int]:
     """A service on a port of its own, in a thread, as the command has it in its process; gives the port."""
     limits = limits or Limits()
+    with listening(application(checkpoint, limits.answer_seconds), limits) as port:
+        yield port
+
+
+@contextmanager
+def listening(app: FastAPI, limits: Limits) -> Iterator[int]:
+    """An application on a port of its own, in a thread; gives the port."""
     with listening_socket("127.0.0.1", 0) as listener:
-        running = server(Guarded(application(checkpoint, limits.answer_seconds), limits), limits)
+        running = server(Guarded(app, limits), limits)
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
