@@ -86,7 +86,7 @@ def label_application(session: Session, access: Access, next_command: str = "") 
 
     @guarded.post("/enter")
     def enter() -> Response:
-        words = {name: list(lines) for name, lines in session.words.items()}
+        words = [[*session.words.get(name, ())] for name in session.classes]
         fixed = {"classes": session.classes, "words": words, "several": session.several, "secret": access.secret, "command": next_command}
         return state(session.current(), **fixed)
 
