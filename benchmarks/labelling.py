@@ -1,6 +1,7 @@
 """What `mha label` saves, whether its interval is right, and how fast it is; prints only.
 
     python benchmarks/labelling.py FOLDER trec6 ag banking77         # NAME_train.csv to label, NAME_test.csv to score
+    python benchmarks/labelling.py FOLDER trec6 --draws 1 --http     # the same, answered over HTTP
     python benchmarks/labelling.py FOLDER trec6 --sessions 100       # how many intervals cover the accuracy on the test file
     python benchmarks/labelling.py FOLDER trec6 ag --speed           # 100,000 texts, made of these sets
 
@@ -9,11 +10,14 @@ texts or of texts drawn at random.
 """
 
 import argparse
+import json
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from http.client import HTTPConnection
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import harness  # noqa: F401 (first: it settles whose mha_cli is imported)
@@ -81,26 +85,63 @@ class LabelledSet:
         return Session(store, self.classes, self.words, self.encoder, seed=seed)
 
 
-def labelled(given: LabelledSet, seed: int) -> Iterator[tuple[list[int], Assessment]]:
+def answers_over_http(session: Session, labels: Mapping[str, str]) -> Generator[float]:
+    """Answer as the page of `mha label` does, with the labels of these texts; the seconds of each answer."""
+    from mha_cli.serve.label_page import Access, label_application
+    from mha_cli.serve.server import Guarded, Limits, listening_socket, server
+
+    access, limits = Access(), Limits()
+    with listening_socket("127.0.0.1", 0) as listener:
+
+        def ask(path: str, **body: Any) -> dict[str, Any]:
+            connection = HTTPConnection(*listener.getsockname())
+            headers = {"Authorization": f"Bearer {access.secret}", "Content-Type": "application/json"}
+            connection.request("POST", path, json.dumps(body), headers)
+            return dict(json.load(connection.getresponse())["shown"])
+
+        running = server(Guarded(label_application(session, access), limits), limits)
+        thread = Thread(target=running.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            shown = ask("/enter")
+            while not shown["done"]:
+                begun = time.perf_counter()
+                shown = ask("/answer", row=shown["row"], labels=[labels[" ".join(shown["text"].split())]])
+                yield time.perf_counter() - begun
+        finally:
+            running.should_exit = True
+            thread.join()
+
+
+def labelled(given: LabelledSet, seed: int, over_http: bool = False) -> Iterator[tuple[list[int], Assessment]]:
     """The labelled texts at each of ``SIZES``, and what the session says of the accuracy."""
     Learner._judge = lambda *_: None  # type: ignore[method-assign] (it would follow every answer, which nobody reads)
     with tempfile.TemporaryDirectory() as folder:
         session = given.session(Path(folder) / "labels.csv", seed)
         session.wait()
+        answers, seconds = answers_over_http(session, given.labels) if over_http else None, list[float]()
         for size in range(1, max(SIZES) + 1):
-            shown = session.current()
-            session.answer(shown.row, [given.labels[shown.text]])
+            if answers:
+                seconds.append(next(answers))
+            else:
+                shown = session.current()
+                session.answer(shown.row, [given.labels[shown.text]])
             if size % TOGETHER == 0:
                 session.wait(judged=False)
             if size in SIZES:
                 judge(session._learner, session._store.answers, ())
                 yield [*session._store.answers], session.progress().assessment
+        if answers:
+            answers.close()
+            print(
+                f"next text over HTTP: {np.median(seconds) * 1000:.0f} ms at the median, {max(seconds) * 1000:.0f} ms at most", flush=True
+            )
         session.close()
 
 
-def compare(given: LabelledSet, name: str, draws: int) -> None:
+def compare(given: LabelledSet, name: str, draws: int, over_http: bool) -> None:
     """Print the accuracy with labels of chosen texts, and of random ones."""
-    chosen = np.array([[given.accuracy(rows) for rows, _ in labelled(given, draw)] for draw in range(draws)])
+    chosen = np.array([[given.accuracy(rows) for rows, _ in labelled(given, draw, over_http)] for draw in range(draws)])
     orders = [np.random.default_rng(draw).permutation(len(given.texts)) for draw in range(draws)]
     drawn = np.array([[given.accuracy(order[:size]) for size in SIZES] for order in orders])
     for system, found in {"label": chosen, "random": drawn}.items():
@@ -162,6 +203,7 @@ def main() -> None:
     parser.add_argument("sets", nargs="+", metavar="NAME")
     parser.add_argument("--draws", type=int, default=5, help="sessions that are compared with random texts (5)")
     parser.add_argument("--sessions", type=int, default=0, help="sessions whose intervals are counted instead")
+    parser.add_argument("--http", action="store_true", help="answer over HTTP, as the page does")
     parser.add_argument("--speed", action="store_true", help="measure the time to the next text instead")
     parser.add_argument("--pretrained", type=Path, help="folder of an encoder; the words are those of benchmarks/classes")
     arguments = parser.parse_args()
@@ -174,7 +216,7 @@ def main() -> None:
         if arguments.sessions:
             cover(given, name, arguments.sessions)
         else:
-            compare(given, name, arguments.draws)
+            compare(given, name, arguments.draws, arguments.http)
 
 
 if __name__ == "__main__":
