@@ -264,8 +264,8 @@ def _kind(annotation: Any) -> str:
     if get_origin(annotation) is dict:
         return f"mapping of {' to '.join(map(_kind, get_args(annotation)))}"
     if get_origin(annotation) is Annotated:
-        kind, field = get_args(annotation)
-        return f"{_kind(kind)} {_range(field)}"
+        kind, *rules = get_args(annotation)
+        return " ".join([_kind(kind), *(_range(rule) for rule in rules if hasattr(rule, "metadata"))])
     return KINDS[annotation]
 
 

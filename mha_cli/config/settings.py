@@ -103,7 +103,7 @@ class FilesData(DataSettings):
     """Labelled texts in tables, JSON lines, fastText's lines or Parquet, or in folders with one sub-folder per class."""
 
     source: Literal["files"] = Field(description="Your own files or folders.")
-    train: FilePath | Annotated[list[FilePath], Field(min_length=1)] | None = Field(
+    train: FilePath | list[FilePath] | None = Field(
         None,
         description="Files or folders to train on, or patterns with `*`; relative paths start at the current folder. null for classes in "
         "words and texts without labels.",
