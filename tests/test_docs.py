@@ -5,6 +5,8 @@ import json
 import os
 import pty
 import re
+import select
+import shlex
 import sys
 from collections import defaultdict
 from collections.abc import Callable
@@ -15,7 +17,7 @@ import numpy as np
 import pytest
 
 from mha_cli.config.recipes import recipe_names
-from tests.cli.command import read_terminal
+from tests.cli.command import fork, read_terminal
 from tests.cli.forks import NUMPY_ONLY, Forked, ForkServer, tensorflow_server
 from tests.documentation import BLOCK, DOCS, PAGES, ROOT, fits, relative, words_of
 
@@ -165,6 +167,19 @@ def alike(text: str) -> str:
     return re.sub(r"(?<=\s)[+-]+(?=[A-Za-z])", "", re.sub(r"[+-]?\b\d[\d.,]*", "0", text))
 
 
+def label_by_hand(command: str, cwd: Path) -> None:
+    """Run `mha label --terminal` with a person who gives forty labels."""
+    ours, theirs = pty.openpty()
+    process = fork(shlex.split(command)[1:], cwd, (theirs, theirs, theirs))
+    keys = b"1234" * 10 + b"q"
+    while process.poll() is None:
+        if select.select([ours], [], [], 0.05)[0] and b"shows the keys" in os.read(ours, 1 << 16):
+            os.write(ours, keys)
+            keys = b""
+    assert process.wait() == 0
+    assert len((cwd / "labels.csv").read_text().splitlines()) == 1 + 40
+
+
 @pytest.mark.process
 def test_the_tutorial_runs_from_top_to_bottom(generate: ModuleType, tmp_path: Path) -> None:
     """With half of its texts, which take less time."""
@@ -175,6 +190,9 @@ def test_the_tutorial_runs_from_top_to_bottom(generate: ModuleType, tmp_path: Pa
         if language == "python":
             (tmp_path / "block.py").write_text(block)
             block = "python block.py"
+        elif block.startswith("mha label"):
+            label_by_hand(block, tmp_path)
+            continue
         elif language == "text" and block.startswith("$ "):
             block, _, shown = block.removeprefix("$ ").partition("\n")
         elif language != "sh" or "pip install" in block:
