@@ -90,7 +90,7 @@ def main() -> None:
                     figures = score_peer(system, with_words(drawn, words, folder / "with-words.csv"), test, seed)
             harness.merge_records(path, [harness.record(settings, {"made_of": made_of} | figures, busy)])
             print(f"{name}, {settings['part']}, {title}, seed {seed}: {figures['accuracy']:.2%}", file=sys.stderr)
-    tables.show(tables.few_labels(harness.read_json(path)))
+    tables.show(tables.few_labels(harness.read_json(path), "Test accuracy with the words of classes"))
 
 
 if __name__ == "__main__":

@@ -95,7 +95,9 @@ def main(arguments: list[str]) -> int:
     outdated = 0
     few = harness.read_json(harness.RESULTS / "few-labels.json")
     pages = {"docs/benchmarks.md": full_tables(harness.RESULTS), "README.md": short_tables(harness.RESULTS)}
-    pages |= {"docs/pretrained.md": [tables.markdown(tables.few_labels(few))]} if few else {}
+    words = harness.read_json(harness.RESULTS / "class-words.json")
+    of_words = [tables.markdown(tables.few_labels(words, "Test accuracy with the words of classes"))] if words else []
+    pages |= {"docs/pretrained.md": [tables.markdown(tables.few_labels(few)), *of_words]} if few else {}
     for name, parts in pages.items():
         path = harness.ROOT / name
         found = path.read_text(encoding="utf-8")

@@ -100,7 +100,7 @@ def texts(records: Sequence[Record], ours: str = "mha text") -> Table:
     return Table(title, headings, rows, *circumstances([record for record in records if record["settings"]["system"] in shown]))
 
 
-def few_labels(records: Sequence[Record]) -> Table:
+def few_labels(records: Sequence[Record], what: str = "Test accuracy with few labels") -> Table:
     """One row per system, the most accurate and incomplete ones last: mean and spread over draws for every column, and their mean."""
     found: dict[str, dict[tuple[int, str], list[float]]] = {}
     for one in records:
@@ -113,7 +113,7 @@ def few_labels(records: Sequence[Record]) -> Table:
         over_all = f"{mean(map(mean, cells.values())):.2f} %" if len(cells) == len(columns) else NOTHING
         of_columns = (_mean_and_spread(cells[column]) if column in cells else NOTHING for column in columns)
         rows.append((system, str(min(map(len, cells.values()))), *of_columns, over_all))
-    title = "Test accuracy with few labels, mean ± standard deviation over draws of the texts to learn from"
+    title = f"{what}, mean ± standard deviation over draws of the texts to learn from"
     headings = ("system", "draws", *(f"{name}, {size} per class" for size, name in columns), "mean")
     return Table(title, headings, rows, *circumstances(records))
 
