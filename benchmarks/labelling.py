@@ -129,7 +129,7 @@ def labelled(given: LabelledSet, seed: int, over_http: bool = False) -> Iterator
             if size % TOGETHER == 0:
                 session.wait(judged=False)
             if size in SIZES:
-                judge(session._learner, session._store.answers, ())
+                judge(session._learner)
                 yield [*session._store.answers], session.progress().assessment
         if answers:
             answers.close()

@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 
-from mha_cli.arrays import Floats
 from mha_cli.labelling.features import word_features
-from mha_cli.labelling.next_texts import representatives, same_text
+from mha_cli.labelling.next_texts import cosines, representatives, same_text
 from mha_cli.runtime.encoder_features import EncoderFeatures
 from mha_cli.system.callbacks import SILENT, Callbacks
 
@@ -22,23 +20,24 @@ MOST_COMPARED = 4_000  # texts, drawn at random from more: each is compared with
 SAME = 1.0 - 1e-5  # cosine from which on two texts are one
 
 
-def first_texts(features_NF: Any, number: int, seed: int = 0, known: Sequence[int] = ()) -> list[int]:
+def first_texts(features_NF: Any, number: int, known: Sequence[int] = ()) -> list[int]:
     """The rows of up to ``number`` texts, the most typical first; each one covers texts that the ones before do not resemble.
 
     Args:
         features_NF: features with norm 1, dense or sparse. A text without words has zeros; it is left out, as are repeated texts.
-        seed: of the random part of many texts.
+        number: texts to choose, if there are so many.
         known: rows of texts that have a label already: they cover others.
     """
     is_open_N = np.asarray(abs(features_NF).sum(axis=1)).ravel() > 0
     is_open_N[[*known]] = False
-    rows_K, known_features = random_part(np.flatnonzero(is_open_N).tolist(), seed), features_NF[random_part([*known], seed)]
-    nearest_K = _cosines(features_NF[rows_K], known_features).max(axis=1, initial=0.0)
-    cosines_KK, chosen = _cosines(features_NF[rows_K], features_NF[rows_K]), list[int]()
+    rows_K = np.flatnonzero(is_open_N)
+    features_KF, chosen = features_NF[rows_K], list[int]()
+    nearest_K = cosines(features_KF, features_NF[np.array(known, int)]).max(axis=1, initial=0.0)
+    cosines_KK = cosines(features_KF, features_KF)
     for row in representatives(cosines_KK, np.ones(len(rows_K), np.float32), number, nearest_K):
         if max(nearest_K[row], *cosines_KK[row, chosen], 0.0) < SAME:
             chosen.append(row)
-    return [rows_K[row] for row in chosen]
+    return list(rows_K[chosen].tolist())
 
 
 def typical_texts(
@@ -62,15 +61,9 @@ def typical_texts(
         features_NF = word_features(compared)
     else:
         features_NF = EncoderFeatures(pretrained)(compared, lambda done: callbacks.on_texts(done, len(compared)))
-    return [candidates[row] for row in first_texts(features_NF, number, seed, range(len(candidates), len(compared)))]
+    return [candidates[row] for row in first_texts(features_NF, number, range(len(candidates), len(compared)))]
 
 
 def random_part(values: Sequence[Any], seed: int) -> list[Any]:
     """The values in random order, at most as many of them as are compared."""
     return [values[at] for at in np.random.default_rng(seed).permutation(len(values))[:MOST_COMPARED]]
-
-
-def _cosines(one_KF: Any, other_MF: Any) -> Floats:
-    products: Any = one_KF @ other_MF.T
-    cosines: Floats = products.toarray() if issparse(products) else products
-    return cosines

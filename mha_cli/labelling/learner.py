@@ -3,23 +3,22 @@
 Axes: N texts, D features, C classes, K texts that may be chosen.
 """
 
-from collections import Counter, deque
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from threading import Condition, Thread
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 
-from mha_cli.arrays import Array, Floats
+from mha_cli.arrays import Bools, Floats
 from mha_cli.labelling.assessment import Assessment, assess
 from mha_cli.labelling.features import word_features
-from mha_cli.labelling.first_texts import first_texts
+from mha_cli.labelling.first_texts import MOST_COMPARED, first_texts
 from mha_cli.labelling.model import Model, fit_model
-from mha_cli.labelling.next_texts import CANDIDATES, representatives
-from mha_cli.labelling.store import RANDOM, Answer
-from mha_cli.preparation.class_texts import WORTH
+from mha_cli.labelling.next_texts import margin, most_useful
+from mha_cli.labelling.store import RANDOM, Answer, LabelStore
+from mha_cli.preparation.class_texts import line_weights
 from mha_cli.sources.targets import Labels, numbers_of_labels
 
 FIRST, FIRST_PER_CLASS = 24, 2  # texts that are chosen for being typical, and at least so many for each class
@@ -30,62 +29,55 @@ Suggestion = tuple[tuple[str, float], ...]  # labels with their probabilities in
 
 
 class Learner:
-    """Threads that follow the answers: for features until they are there, for model and queue, and for the accuracy.
+    """Threads that follow the answers in a store: for features until they are there, for model and queue, and for the accuracy.
 
     Args:
-        texts: all texts.
-        order: their numbers, in the order in which an encoder reads them.
+        store: texts and answers.
+        order: numbers of all texts, in the order in which an encoder reads them.
         pool: numbers of the texts that may be chosen, in random order.
         classes: names of the classes.
         words: lines about each class; with an encoder, they are further texts of it, and until there are labels the only ones.
-        several: whether a text may have several labels.
         encoder: function from texts to features of norm 1; None for TF-IDF of their words.
+        is_open: whether a text may be chosen: nobody has answered or skipped it.
     """
 
     def __init__(
         self,
-        texts: Sequence[str],
+        store: LabelStore,
         order: Sequence[int],
         pool: Sequence[int],
         classes: Sequence[str],
         words: Mapping[str, Sequence[str]],
-        several: bool,
         encoder: Callable[[Sequence[str]], Floats] | None,
+        is_open: Callable[[int], bool],
     ) -> None:
         self.assessment = Assessment()
-        self._texts, self._order, self._pool, self._classes, self._several = texts, order, np.array(pool, int), classes, several
-        self._encoder = encoder
+        self._store, self._order, self._pool, self._classes = store, order, np.array(pool, int), classes
+        self._encoder, self._is_open = encoder, is_open
         self._lines = [(name, line) for name, lines in words.items() for line in lines] if encoder else []
         self._features_ND: Any = None
         self._line_features_LD: Any = None
-        self._is_ready_N = np.zeros(len(texts), bool)  # texts whose features are there
+        self._is_ready_N = np.zeros(len(store.texts), bool)  # texts whose features are there
         self._first = list[int]()
         self._model: Model | None = None
         self._queue = deque[int]()
-        self._answers: Mapping[int, Answer] = {}
-        self._skipped: Container[int] = ()
         self._changed, self._version, self._done, self._is_closed = Condition(), 0, [-1, -1], False
         targets = self._compute_features, partial(self._follow, 0, self._learn), partial(self._follow, 1, self._judge)
         self._threads = [Thread(target=target, daemon=True) for target in targets]
-
-    def start(self, answers: Mapping[int, Answer]) -> None:
-        """Begin with the labels that are there."""
-        self._answers = answers
         for thread in self._threads:
             thread.start()
 
-    def update(self, answers: Mapping[int, Answer], skipped: Container[int]) -> None:
-        """Learn these labels as soon as there is time."""
+    def update(self) -> None:
+        """Learn the answers as they are now, as soon as there is time."""
         with self._changed:
-            self._answers, self._skipped = answers, skipped
             self._version += 1
             self._changed.notify_all()
 
-    def take(self, is_open: Callable[[int], bool]) -> int | None:
+    def take(self) -> int | None:
         """The next chosen text; None where none is ready."""
         queue = self._queue
         while queue:
-            if is_open(row := queue.popleft()):
+            if self._is_open(row := queue.popleft()):
                 return row
         return None
 
@@ -95,7 +87,7 @@ class Learner:
         if model is None or not self._is_ready_N[row]:
             return None
         probabilities_C = model.probabilities(self._features_ND[[row]])[0]
-        class_ids = np.flatnonzero(probabilities_C >= 0.5) if self._several else [probabilities_C.argmax()]
+        class_ids = np.flatnonzero(probabilities_C >= 0.5) if self._store.several else [probabilities_C.argmax()]
         return tuple((self._classes[int(class_id)], float(probabilities_C[class_id])) for class_id in class_ids)
 
     def wait(self, judged: bool) -> None:
@@ -111,63 +103,68 @@ class Learner:
         for thread in self._threads:
             thread.join()
 
-    def _follow(self, number: int, work: Callable[[Mapping[int, Answer], Container[int]], None]) -> None:
+    def _follow(self, number: int, work: Callable[[], None]) -> None:
         """Do the work again whenever labels or features have come since it began."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._is_closed or self._version != self._done[number])
                 if self._is_closed:
                     return
-                version, answers, skipped = self._version, self._answers, self._skipped
+                version = self._version
             if self._features_ND is not None:
-                work(answers, skipped)
+                work()
             with self._changed:
                 self._done[number] = version
                 self._changed.notify_all()
 
     def _compute_features(self) -> None:
         if self._encoder is None:
-            self._features_ND = word_features(self._texts)
+            self._features_ND = word_features(self._store.texts)
             self._is_ready_N[:] = True
-            self.update(self._answers, self._skipped)
+            self.update()
             return
         if self._lines:
             self._line_features_LD = self._encoder([line for _, line in self._lines])
-        rows, start = list(dict.fromkeys([*self._answers, *self._order])), 0
+        rows, start = list(dict.fromkeys([*self._store.answers, *self._order])), 0
         while start < len(rows) and not self._is_closed:
             chunk = rows[start : start + min(MOST_TOGETHER, FIRST_TOGETHER + start)]
             start += len(chunk)
-            features = self._encoder([self._texts[row] for row in chunk])
+            features = self._encoder([self._store.texts[row] for row in chunk])
             if self._features_ND is None:
                 self._features_ND = np.zeros((len(rows), features.shape[1]), np.float32)
             self._features_ND[chunk] = features
             self._is_ready_N[chunk] = True
-            self.update(self._answers, self._skipped)
+            self.update()
 
-    def _learn(self, answers: Mapping[int, Answer], skipped: Container[int]) -> None:
-        rows, labels = self._labelled(answers)
-        self._model = model = self._fit(self._features_ND[rows], labels)
+    def _learn(self) -> None:
+        answers = self._store.answers
+        features_ND, labels, _ = self._labelled(answers)
+        self._model = model = self._fit(features_ND, labels)
         pool_K = self._pool[self._is_ready_N[self._pool]]
         if not (self._lines or self._first) and len(pool_K) >= min(LEAST_CLUSTERED, len(self._pool)):
-            self._first = self._typical(pool_K)
-        chosen = [row for row in self._first if row not in answers and row not in skipped]
+            compared_K = pool_K[:MOST_COMPARED]
+            number = max(FIRST, FIRST_PER_CLASS * len(self._classes))
+            self._first = compared_K[first_texts(self._features_ND[compared_K], number)].tolist()
+        chosen = list(filter(self._is_open, self._first))
         if model is not None and (len(answers) >= len(self._first) or not chosen):
-            is_open_K = np.array([row not in answers and row not in skipped for row in pool_K.tolist()], bool)
-            chosen = self._uncertain(model, pool_K[is_open_K])
+            open_K = np.array(list(filter(self._is_open, pool_K.tolist())), int)
+            features_KD = self._features_ND[open_K]
+            margins_K = margin(model.probabilities(features_KD), np.float32(0.5) if self._store.several else None)
+            chosen = open_K[most_useful(features_KD, margins_K, QUEUE)].tolist()
         self._queue = deque(chosen)
 
-    def _judge(self, answers: Mapping[int, Answer], _skipped: Container[int]) -> None:
-        rows, labels = self._labelled(answers)
-        features_ND, is_random_N = self._features_ND[rows], np.array([answers[row].drawn == RANDOM for row in rows], bool)
-        self.assessment = assess(lambda some: self._fit(features_ND[some], labels[some]), features_ND, labels, is_random_N)
+    def _judge(self) -> None:
+        features_ND, labels, is_random_N = self._labelled(self._store.answers)
+        self.assessment = assess(lambda rows: self._fit(features_ND[rows], labels[rows]), features_ND, labels, is_random_N)
 
-    def _labelled(self, answers: Mapping[int, Answer]) -> tuple[list[int], Labels]:
-        """Labelled texts whose features are there, and their labels as numbers."""
+    def _labelled(self, answers: Mapping[int, Answer]) -> tuple[Any, Labels, Bools]:
+        """The answered texts whose features are there: features, labels, and which of them were drawn at random."""
         rows = [row for row in answers if self._is_ready_N[row]]
-        return rows, self._as_numbers([answers[row].labels for row in rows])
+        is_random_N = np.array([answers[row].drawn == RANDOM for row in rows], bool)
+        return self._features_ND[rows], self._as_numbers([answers[row].labels for row in rows]), is_random_N
 
     def _as_numbers(self, labels: Sequence[tuple[str, ...]]) -> Labels:
-        if self._several:
+        if self._store.several:
             return numbers_of_labels([*labels, ()], self._classes)[:-1]
         return numbers_of_labels([label for (label,) in labels], self._classes)
 
@@ -177,27 +174,7 @@ class Learner:
             return None
         if not self._lines:
             return fit_model(features_ND, labels, len(self._classes))
-        num_lines = Counter(name for name, _ in self._lines)
-        weights = np.array([1.0] * len(labels) + [WORTH / num_lines[name] for name, _ in self._lines], np.float32)
-        labels = np.concatenate([labels, self._as_numbers([(name,) for name, _ in self._lines])])
+        names = [name for name, _ in self._lines]
+        weights = np.concatenate([np.ones(len(labels), np.float32), line_weights(names)])
+        labels = np.concatenate([labels, self._as_numbers([(name,) for name in names])])
         return fit_model(np.concatenate([features_ND, self._line_features_LD]), labels, len(self._classes), weights)
-
-    def _typical(self, pool_K: Array) -> list[int]:
-        """The first texts, where no words of classes give a model that could doubt any."""
-        features_KD = self._features_ND[pool_K]
-        if abs(features_KD).sum() == 0:
-            return []
-        return list(pool_K[first_texts(features_KD, max(FIRST, FIRST_PER_CLASS * len(self._classes)))].tolist())
-
-    def _uncertain(self, model: Model, pool_K: Array) -> list[int]:
-        """Texts that the model is least certain of, and that stand for many of them."""
-        probabilities_KC = model.probabilities(self._features_ND[pool_K])
-        if self._several:
-            margins_K = np.abs(probabilities_KC - 0.5).min(axis=1)
-        else:
-            margins_K = np.ptp(np.partition(probabilities_KC, -2, axis=1)[:, -2:], axis=1)
-        candidates = np.argsort(margins_K, kind="stable")[: CANDIDATES * QUEUE]
-        features_KD = self._features_ND[pool_K[candidates]]
-        cosines_KK = features_KD @ features_KD.T
-        best = representatives(cosines_KK.toarray() if issparse(cosines_KK) else cosines_KK, 1.0 - margins_K[candidates], QUEUE)
-        return list(pool_K[candidates[best]].tolist())

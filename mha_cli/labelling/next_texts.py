@@ -10,11 +10,13 @@ Axes: K candidates, F features, C classes.
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from itertools import chain
+from typing import Any
 from zlib import crc32
 
 import numpy as np
+from scipy.sparse import issparse
 
-from mha_cli.arrays import Floats
+from mha_cli.arrays import Floats, Int64s
 from mha_cli.records.record import Record
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.stream import Predicted
@@ -37,7 +39,7 @@ class NextTexts:
             if not (prediction.empty or key in self._known):
                 probabilities_C = np.fromiter(prediction.probabilities.values(), np.float32)
                 thresholds_C = None if prediction.labels is None else self._classifier.checkpoint.label_thresholds
-                self._candidates.setdefault(key, (margin(probabilities_C, thresholds_C), record))
+                self._candidates.setdefault(key, (float(margin(probabilities_C, thresholds_C)), record))
         by_margin = sorted(self._candidates.items(), key=lambda item: item[1][0])
         self._candidates = dict(by_margin[: CANDIDATES * self._number])
 
@@ -45,7 +47,7 @@ class NextTexts:
         """The texts whose labels would teach most, the most useful first."""
         margins, records = [margin for margin, _ in self._candidates.values()], [record for _, record in self._candidates.values()]
         features_KF = features_of([self._classifier.text_pipeline.tokenize(record.text) for record in records])
-        return [records[row] for row in representatives(features_KF @ features_KF.T, 1.0 - np.array(margins, np.float32), self._number)]
+        return [records[row] for row in most_useful(features_KF, np.array(margins, np.float32), self._number)]
 
 
 def same_text(text: str) -> int:
@@ -53,9 +55,14 @@ def same_text(text: str) -> int:
     return hash(" ".join(text.split()))
 
 
-def margin(probabilities_C: Floats, thresholds_C: Floats | None = None) -> float:
-    """The likeliest class's probability minus the second one's; with thresholds, the distance of the label nearest to its own."""
-    return float(np.ptp(np.partition(probabilities_C, -2)[-2:]) if thresholds_C is None else np.abs(probabilities_C - thresholds_C).min())
+def margin(probabilities_C: Floats, thresholds_C: Any = None) -> Any:
+    """The likeliest class's probability minus the second one's; with thresholds, the distance of the label nearest to its own.
+
+    Of probabilities (…, C) it is (…).
+    """
+    if thresholds_C is not None:
+        return np.abs(probabilities_C - thresholds_C).min(axis=-1)
+    return np.ptp(np.partition(probabilities_C, -2, axis=-1)[..., -2:], axis=-1)
 
 
 def features_of(words: Sequence[Sequence[str]]) -> Floats:
@@ -68,6 +75,20 @@ def features_of(words: Sequence[Sequence[str]]) -> Floats:
             row_F[crc32(word.encode("utf-8", "surrogatepass")) % BUCKETS] += np.log((1 + len(words)) / frequency[word])
     normalized: Floats = features_KF / np.linalg.norm(features_KF, axis=1, keepdims=True)
     return normalized
+
+
+def cosines(one_KF: Any, other_MF: Any) -> Floats:
+    """The cosine of each text with each, (K, M), from features with norm 1, dense or sparse."""
+    products: Any = one_KF @ other_MF.T
+    cosines_KM: Floats = products.toarray() if issparse(products) else products
+    return cosines_KM
+
+
+def most_useful(features_NF: Any, margins_N: Floats, number: int) -> Int64s:
+    """Rows of the texts that a model is least certain of and that stand for many of these, the most useful first; features have norm 1."""
+    candidates = np.argsort(margins_N, kind="stable")[: CANDIDATES * number]
+    features_KF = features_NF[candidates]
+    return candidates[representatives(cosines(features_KF, features_KF), 1.0 - margins_N[candidates], number)]
 
 
 def representatives(cosines_KK: Floats, weights_K: Floats, number: int, nearest_K: Floats | None = None) -> list[int]:

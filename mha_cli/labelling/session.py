@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
-from itertools import chain
+from itertools import chain, islice
 from threading import RLock
 
 from mha_cli.arrays import Floats
@@ -77,29 +77,31 @@ class Session:
         seed: int = 0,
     ) -> None:
         self.classes, self.words, self.several = tuple(classes), words, store.several
+        self._store, self._review, self._lock = store, review, RLock()
         digest = partial(blake2b, digest_size=8, salt=seed.to_bytes(8))
         digests = [int.from_bytes(digest(text.encode("utf-8", "replace")).digest()) for text in store.texts]
         self._order = sorted(range(len(digests)), key=digests.__getitem__)  # a random one, the same at every start
         self._to_draw = {row for row in self._order if digests[row] % RANDOM_EVERY == 0}  # never chosen: a fair sample of all texts
-        self._store, self._lock, self._review = store, RLock(), review
+        self._answered = list(store.answers) if review is None else []  # the way back
+        self._back = 0  # how many of these answers the shown text lies back; 0 for the text that waits
+        self._waiting = list[int]()  # shown texts that lack an answer, or a second one in a review; the last one waits
+        self._skipped = set[int]()
+        self._changes: list[tuple[int, Answer | None]] = [(row, None) for row in self._answered if store.answers[row].drawn != GIVEN]
         self._review_rows = iter(review or ())
-        self._history = list(store.answers) if review is None else []
-        self._changes: list[tuple[int, Answer | None]] = [(row, None) for row in self._history if store.answers[row].drawn != GIVEN]
-        self._returned, self._skipped, self._pending = list[int](), set[int](), -1
         pool = [row for row in self._order if row not in self._to_draw]
-        self._learner = Learner(store.texts, self._order, pool, classes, words, store.several, encoder)
-        self._learner.start(store.answers)
-        self._pending, self._position = self._next(), len(self._history)
+        self._learner = Learner(store, self._order, pool, self.classes, words, encoder, self._is_open)
+        self._go_on()
 
     def current(self) -> Shown:
         """The text that waits for an answer, or that was gone back to."""
         with self._lock:
-            row, answers = self._row, self._store.answers
+            row = self._row
             if row < 0:
                 return Shown(-1, "", {}, None, None, False, done=True)
-            answer = answers.get(row)
-            suggestion = self._review[row] if self._review and row in self._review else self._learner.suggestion(row)
-            is_random = (answer.drawn if answer else self._drawn(row)) == RANDOM
+            answer, is_random = self._store.answers.get(row), self._drawn(row) == RANDOM
+            suggestion = self._learner.suggestion(row) if self._review is None else self._review.get(row)
+            if is_random and not answer:  # nothing may lead the annotator on the texts that measure the accuracy
+                suggestion = None
             return Shown(row, self._store.texts[row], self._store.columns(row), answer and answer.labels, suggestion, is_random)
 
     def answer(self, row: int, labels: Sequence[str]) -> Shown:
@@ -111,28 +113,27 @@ class Session:
         if not 0 <= row < len(self._store.texts):
             raise MhaError(f"no text has the number {row}", "label the one that is shown")
         with self._lock:
-            before, is_waiting = self._store.answers.get(row), self._position == len(self._history)
-            answer = Answer(tuple(name for name in self.classes if name in labels), before.drawn if before else self._drawn(row))
+            before = self._store.answers.get(row)
+            answer = Answer(tuple(name for name in self.classes if name in labels), self._drawn(row))
             if answer != before:
                 self._store.write(row, answer)
-            if answer != before or row == self._pending:
+            if answer != before or row in self._waiting:
                 self._changes.append((row, before))
-            if row not in self._history:
-                self._history.append(row)
-            if is_waiting:
-                self._position = len(self._history)
-            elif row == self._history[self._position]:
-                self._position += 1
+            if row not in self._answered:
+                self._answered.append(row)
+                self._back = 0
+            elif self._back and row == self._row:
+                self._back -= 1
             return self._go_on(row)
 
     def skip(self, row: int) -> Shown:
         """Leave a text as it is; the next start shows it again."""
         with self._lock:
-            if self._position < len(self._history):
+            if self._back:
                 return self.step(1)
             if row in self._store.answers:  # in a review
                 return self.answer(row, self._store.answers[row].labels)
-            if row == self._pending:
+            if row in self._waiting:
                 self._skipped.add(row)
                 self._changes.append((row, None))
             return self._go_on(row)
@@ -147,19 +148,18 @@ class Session:
                 self._store.write(row, before)
             self._changes.pop()
             self._skipped.discard(row)
-            if before is None:
-                self._returned.append(self._pending)
-                self._history = [other for other in self._history if other != row]
-                self._pending, self._position = row, len(self._history)
+            if before is not None:
+                self._back = len(self._answered) - self._answered.index(row)
             else:
-                self._position = self._history.index(row)
-            self._learner.update(self._store.answers, self._skipped)
-            return self.current()
+                self._answered = [other for other in self._answered if other != row]
+                self._waiting.append(row)
+                self._back = 0
+            return self._go_on()
 
     def step(self, by: int) -> Shown:
         """Go back (-1) and forth (+1) through what was answered."""
         with self._lock:
-            self._position = min(max(0, self._position + by), len(self._history))
+            self._back = min(max(0, self._back - by), len(self._answered))
             return self.current()
 
     def progress(self) -> Progress:
@@ -182,31 +182,32 @@ class Session:
 
     @property
     def _row(self) -> int:
-        return self._history[self._position] if self._position < len(self._history) else self._pending
+        """The text that is shown; -1 for none."""
+        if self._back:
+            return self._answered[-self._back]
+        return self._waiting[-1] if self._waiting else -1
 
-    def _go_on(self, row: int) -> Shown:
-        if row == self._pending:
-            self._pending = self._next()
-        self._learner.update(self._store.answers, self._skipped)
+    def _go_on(self, row: int = -1) -> Shown:
+        """Show the next text where this one has waited, and let the model learn."""
+        self._waiting = [other for other in self._waiting if other != row] or self._next()
+        self._learner.update()
         return self.current()
 
     def _drawn(self, row: int) -> str:
-        return RANDOM if row in self._to_draw else CHOSEN
+        answer = self._store.answers.get(row)
+        return answer.drawn if answer else RANDOM if row in self._to_draw else CHOSEN
 
     def _is_open(self, row: int) -> bool:
-        return row >= 0 and row not in self._store.answers and row not in self._skipped
+        return row not in self._store.answers and row not in self._skipped
 
-    def _next(self) -> int:
-        """The next text: one that was shown already, else one at random or by the model; -1 where none is left."""
-        while self._returned:
-            if self._is_open(row := self._returned.pop()):
-                return row
+    def _next(self) -> list[int]:
+        """The next text: one at random, or one that the model has chosen; empty where none is left."""
         if self._review is not None:
-            return next(self._review_rows, -1)
+            return list(islice(self._review_rows, 1))
         drawn = Counter(answer.drawn for answer in self._store.answers.values())
         is_random_due = RANDOM_EVERY * (drawn[RANDOM] + 1) <= drawn[RANDOM] + drawn[CHOSEN] + 1
-        chosen = None if is_random_due else self._learner.take(self._is_open)
+        chosen = None if is_random_due else self._learner.take()
         if chosen is not None:
-            return chosen
+            return [chosen]
         in_random_order = chain(filter(self._to_draw.__contains__, self._order), self._order)
-        return next(filter(self._is_open, in_random_order), -1)
+        return list(islice(filter(self._is_open, in_random_order), 1))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from mha_cli.arrays import Floats
 from mha_cli.config.settings import Config
 from mha_cli.corpus.encoded_texts import EncodedTexts, encode_labelled
 from mha_cli.errors import MhaError, listed, printable
@@ -22,6 +24,10 @@ def class_texts(config: Config, pipeline: TextPipeline, class_names: tuple[str, 
     if unknown := [printable(name) for name, _ in lines if name not in class_names]:
         raise MhaError(f"classes: {unknown[0]} is no class of the texts", f"their classes are {listed([*map(printable, class_names)])}")
     texts = (LabelledText(line, (name,) if config.is_multi_label else name) for name, line in lines)
-    num_lines = Counter(name for name, _ in lines)
-    weights = np.array([WORTH / num_lines[name] for name, _ in lines], np.float32)
-    return replace(encode_labelled(texts, pipeline, class_names, "classes"), weights=weights)
+    return replace(encode_labelled(texts, pipeline, class_names, "classes"), weights=line_weights([name for name, _ in lines]))
+
+
+def line_weights(names: Sequence[str]) -> Floats:
+    """How many texts each line counts as, from the names of the lines' classes."""
+    num_lines = Counter(names)
+    return np.array([WORTH / num_lines[name] for name in names], np.float32)

@@ -111,6 +111,23 @@ def test_every_fourth_text_is_drawn_at_random_and_the_model_learns(tmp_path: Pat
     assert sum(line.endswith(f",{RANDOM}") for line in written(tmp_path)) == 11
 
 
+def test_a_random_text_has_no_suggestion_before_it_is_answered(tmp_path: Path) -> None:
+    with opened(tmp_path) as session:
+        for _ in range(2 * RANDOM_EVERY):
+            session.wait(judged=False)
+            shown = session.current()
+            session.answer(shown.row, [truth(shown.text)])
+        session.wait(judged=False)
+        while not (shown := session.current()).is_random:
+            assert shown.suggestion is not None
+            session.answer(shown.row, [truth(shown.text)])
+        assert shown.suggestion is None
+        session.answer(shown.row, [truth(shown.text)])
+        again = session.step(-1)
+        assert (again.row, again.suggestion is not None) == (shown.row, True)
+        assert session.undo().suggestion is None
+
+
 def test_random_texts_are_a_fair_sample_that_the_model_never_chooses(tmp_path: Path) -> None:
     """All random texts, of all four quarters of the file alike, whatever was chosen before."""
     with opened(tmp_path) as session:
@@ -135,7 +152,8 @@ def test_words_are_the_first_model_of_an_encoder(tmp_path: Path) -> None:
 
     with opened(tmp_path, encoder=encoder, words={"low": ["a tiny one"], "high": ["big", "huge"]}) as session:
         session.wait()
-        shown = session.current()
+        while (shown := session.current()).is_random:
+            session.answer(shown.row, [truth(shown.text)])
         assert shown.suggestion is not None
         assert shown.suggestion[0][0] == truth(shown.text)
 
@@ -169,11 +187,12 @@ def test_several_labels(tmp_path: Path) -> None:
             shown = session.current()
             session.answer(shown.row, ["a", "b"] if truth(shown.text) == "high" else [])
         session.wait(judged=False)
-        suggestions = {truth(shown.text): shown.suggestion for _ in range(8) for shown in [session.skip(session.current().row)]}
-        assert {name: [label for label, _ in suggestion or ()] for name, suggestion in suggestions.items()} == {
-            "high": ["b", "a"],
-            "low": [],
-        }
+        suggested = {}
+        while not (shown := session.current()).is_random or len(suggested) < 2:
+            if shown.suggestion is not None:
+                suggested[truth(shown.text)] = [label for label, _ in shown.suggestion]
+            session.answer(shown.row, ["a", "b"] if truth(shown.text) == "high" else [])
+        assert suggested == {"high": ["b", "a"], "low": []}
         assert session.progress().counts["c"] == 0
     assert {line.split(",")[1] for line in written(tmp_path)} == {"b|a", ""}
 
