@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.text import Text
 
 from mha_cli.errors import MhaError, printable
+from mha_cli.labelling.keys import are_typed, begins, class_keys, key_meanings
 from mha_cli.labelling.session import Session, Shown
 
-DIGITS = "1234567890"
 BACK, FORTH, BACKSPACE, ENTER, ESCAPE, END = ("\x1b[D", "\x1bOD"), ("\x1b[C", "\x1bOC"), ("\x7f", "\b"), ("\r", "\n"), "\x1b", "\x04"
 CLEAR = "\x1b[H\x1b[2J"
 MOST_CHARACTERS, MOST_FOUND = 20_000, 10  # of a text, and classes that are listed while somebody types
@@ -47,11 +47,7 @@ class _Labelling:
     def __init__(self, session: Session) -> None:
         self._session, self._console = session, Console(highlight=False)
         self._typed, self._shows_keys = "", False
-        classes = session.classes
-        self._types = len(classes) > len(DIGITS)  # whether there are more classes than keys
-        self._keys = {} if self._types else {name: name for name in classes if name in DIGITS}
-        free = [key for key in DIGITS if key not in self._keys and not self._begins(key)]
-        self._keys |= dict(zip(free, (name for name in classes[: len(DIGITS)] if name not in self._keys), strict=False))
+        self._keys, self._types = class_keys(session.classes), are_typed(session.classes)
         self._actions: dict[str, Callable[[], object]] = {
             **dict.fromkeys(BACK, lambda: self._take(session.step(-1))),
             **dict.fromkeys(FORTH, lambda: self._take(session.step(1))),
@@ -68,7 +64,7 @@ class _Labelling:
     def press(self, key: str) -> bool:
         """Do what a key means; False if it ends the labelling."""
         letter = key.casefold()
-        if key == END or (letter == "q" and not self._typed and not self._begins("q")):
+        if key == END or (letter == "q" and not self._typed and not begins(self._session.classes, "q")):
             return False
         if self._typed and key in ENTER:
             found, self._typed = self._found(), ""
@@ -76,7 +72,7 @@ class _Labelling:
                 self._choose(found[0])
         elif self._typed and (key in BACKSPACE or key == ESCAPE):
             self._typed = "" if key == ESCAPE else self._typed[:-1]
-        elif self._types and key.isprintable() and (self._typed or self._begins(letter)):
+        elif self._types and key.isprintable() and (self._typed or begins(self._session.classes, letter)):
             self._typed += key
         elif action := self._actions.get(letter if len(key) == 1 else key):
             action()
@@ -91,10 +87,10 @@ class _Labelling:
         else:
             text = [printable(line, MOST_CHARACTERS) for line in shown.text[:MOST_CHARACTERS].splitlines()]
             columns = [f"{printable(name)}: {printable(value, 200)}" for name, value in shown.columns.items()]
-            drawn = ["drawn at random"] if shown.is_random else []
+            drawn = [shown.drawn] if shown.drawn else []
             lines += [Text(), *(Text(line, "bold") for line in text), Text(), *(Text(line, "dim") for line in columns + drawn), Text()]
             lines += self._answers()
-        lines += [Text(), *map(Text, self._meanings() if self._shows_keys else ["? shows the keys"])]
+        lines += [Text(), *map(Text, self._help())]
         with self._console.capture() as screen:
             self._console.print(*lines, sep="\n")
         print(end=CLEAR + screen.get(), flush=True)
@@ -114,24 +110,15 @@ class _Labelling:
             labels = ", ".join(f"{printable(name)} {probability:.0%}" for name, probability in self._shown.suggestion)
             yield Text(f"suggested: {labels or 'none of them'}", "italic")
 
-    def _meanings(self) -> Iterator[str]:
-        """The keys, in words."""
-        several = self._session.several
-        yield f"{' '.join(self._keys)}  " + ("choose a class, or let it go" if several else "give this class")
-        if self._types:
-            yield "letters  type a part of a class's name; Enter takes the first one, Esc none"
-        yield "Enter  keep the labels that are chosen or there, else accept the suggestion"
-        yield from [] if self._begins("a") else ["a  accept the suggestion"]
-        yield from ["n  none of the classes"] if several and not self._begins("n") else []
-        yield "Space  skip    Backspace  undo    ← →  back and forth    ?  keys"
-        yield "Ctrl-D ends; every answer is on disk" if self._begins("q") else "q  end; every answer is on disk"
+    def _help(self) -> list[str]:
+        if not self._shows_keys:
+            return ["? shows the keys"]
+        end = "Ctrl-D" if begins(self._session.classes, "q") else "q"
+        meanings = [*key_meanings(self._session.classes, self._session.several), (end, "end; every answer is on disk")]
+        return [f"{keys}  {meaning}" for keys, meaning in meanings]
 
     def _take(self, shown: Shown) -> None:
         self._shown, self._chosen = shown, set(shown.labels or ())
-
-    def _begins(self, key: str) -> bool:
-        """Whether a key begins the name of a class where names are typed: it then does nothing else."""
-        return self._types and any(name.casefold().startswith(key) for name in self._session.classes)
 
     def _found(self) -> list[str]:
         """Classes that have the typed letters in their names; those that begin with them come first."""

@@ -28,6 +28,7 @@ class Shown:
     labels: tuple[str, ...] | None  # those it has; None for a text without an answer
     suggestion: Suggestion | None  # the model's answer; None where there is no model yet
     is_random: bool  # whether it was drawn at random
+    drawn: str = ""  # the same in words
     done: bool = False  # whether no text is left
 
 
@@ -100,9 +101,11 @@ class Session:
                 return Shown(-1, "", {}, None, None, False, done=True)
             answer, is_random = self._store.answers.get(row), self._drawn(row) == RANDOM
             suggestion = self._learner.suggestion(row) if self._review is None else self._review.get(row)
-            if is_random and not answer:  # nothing may lead the annotator on the texts that measure the accuracy
-                suggestion = None
-            return Shown(row, self._store.texts[row], self._store.columns(row), answer and answer.labels, suggestion, is_random)
+            drawn = "drawn at random: counts for the accuracy" if is_random else ""
+            if is_random and not answer:  # a suggestion would lead the annotator on the texts that measure it
+                suggestion, drawn = None, f"{drawn}, so there is no suggestion"
+            text, columns = self._store.texts[row], self._store.columns(row)
+            return Shown(row, text, columns, answer and answer.labels, suggestion, is_random, drawn)
 
     def answer(self, row: int, labels: Sequence[str]) -> Shown:
         """Label a text; that is on disk before the next text is returned. The same answer twice is one answer."""

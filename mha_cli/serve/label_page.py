@@ -6,14 +6,14 @@ from contextlib import suppress
 from dataclasses import asdict
 from secrets import compare_digest, token_urlsafe
 from threading import Thread
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi import APIRouter, Body, Depends, FastAPI, Request
 from fastapi.responses import HTMLResponse, Response
-from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from mha_cli.errors import MhaError
+from mha_cli.labelling.keys import are_typed, class_keys, key_meanings
 from mha_cli.labelling.session import Session, Shown
 from mha_cli.pages.inspection import label_page
 from mha_cli.records.objects import plain_json
@@ -21,25 +21,7 @@ from mha_cli.serve.app import content_security_policy
 from mha_cli.serve.server import Guarded, Limits, error_response, listening_socket, server
 
 SECRET_BYTES = 32
-
-
-class Answered(BaseModel):
-    """The labels of a text."""
-
-    row: int
-    labels: list[str]
-
-
-class Skipped(BaseModel):
-    """A text that is left without an answer."""
-
-    row: int
-
-
-class Stepped(BaseModel):
-    """A step back or forth."""
-
-    by: Literal[-1, 1]
+Row = Annotated[int, Body(embed=True)]  # number of a text
 
 
 class Access:
@@ -86,25 +68,27 @@ def label_application(session: Session, access: Access, next_command: str = "") 
 
     @guarded.post("/enter")
     def enter() -> Response:
-        words = [[*session.words.get(name, ())] for name in session.classes]
-        fixed = {"classes": session.classes, "words": words, "several": session.several, "secret": access.secret, "command": next_command}
-        return state(session.current(), **fixed)
+        classes, several = session.classes, session.several
+        keys, meanings = list(class_keys(classes).items()), key_meanings(classes, several)
+        words = [[*session.words.get(name, ())] for name in classes]
+        about = {"classes": classes, "words": words, "several": several, "types": are_typed(classes), "keys": keys, "meanings": meanings}
+        return state(session.current(), secret=access.secret, command=next_command, **about)
 
     @guarded.post("/answer")
-    def answer(asked: Answered) -> Response:
-        return state(session.answer(asked.row, asked.labels))
+    def answer(row: Row, labels: Annotated[list[str], Body()]) -> Response:
+        return state(session.answer(row, labels))
 
     @guarded.post("/skip")
-    def skip(asked: Skipped) -> Response:
-        return state(session.skip(asked.row))
+    def skip(row: Row) -> Response:
+        return state(session.skip(row))
 
     @guarded.post("/undo")
     def undo() -> Response:
         return state(session.undo())
 
     @guarded.post("/step")
-    def step(asked: Stepped) -> Response:
-        return state(session.step(asked.by))
+    def step(by: Annotated[Literal[-1, 1], Body(embed=True)]) -> Response:
+        return state(session.step(by))
 
     @app.exception_handler(HTTPException)
     async def refused(_: Request, error: HTTPException) -> Response:
