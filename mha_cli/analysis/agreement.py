@@ -63,10 +63,11 @@ def find_agreement(config: Config, other: Config, by_options: bool = False, call
         message = f"{sources[0].name} and {sources[1].name}: no text is in both"
         raise MhaError(message, "give the labels of two people for the same texts")
     labels = [(_labels(one), _labels(two)) for one, two in pairs]
-    kappa, kappa_of_labels = _kappa(labels), dict[str, float | None]()
-    if any(not isinstance(text.label, str) for pair in pairs for text in pair):
-        for label in sorted(set(chain.from_iterable(chain.from_iterable(labels)))):
-            kappa_of_labels[label] = _kappa([(label in one, label in two) for one, two in labels])
+    several = any(not isinstance(text.label, str) for pair in pairs for text in pair)
+    names = sorted(set(chain.from_iterable(chain.from_iterable(labels)))) if several else []
+    kappa_of_labels = {name: _kappa([(name in one, name in two) for one, two in labels]) for name in names}
+    kappa = _kappa(labels)
+    if several:
         defined = [kappa for kappa in kappa_of_labels.values() if kappa is not None]
         kappa = fmean(defined) if defined else None
     differences = [

@@ -122,7 +122,8 @@ def _store(files: Sequence[str], form: Format | None, reading: options.LabelledF
         column = find_text_column(matching_paths(files[0])[0], reading.text_column, reading.dialect)
     records = read_inputs(files, form, reading.text_column, [ALL], column, standard_input(), reading.dialect, remarks.append)
     store = LabelStore(output, records, column, reading.label_column or "label", several)
-    print(*(f"{remark}\n" for remark in shown_warnings(remarks)), sep="", end="", file=sys.stderr)
+    for remark in shown_warnings(remarks):
+        print(remark, file=sys.stderr)
     if not store.texts:
         store.close()
         raise MhaError(f"{printable(' '.join(files), 200)}: holds no text", "give texts to label")
@@ -153,9 +154,11 @@ def _doubted(store: LabelStore) -> Mapping[int, Suggestion]:
 
 def _settings(store: LabelStore) -> list[str]:
     """What a config has to say about the file of labels."""
-    columns = {"data.text_column": (store.text_column, TEXT_COLUMN), "data.label_column": (store.label_column, "label")}
-    others = [f"{name}={column}" for name, (column, usual) in columns.items() if column != usual]
-    return [f"data.train={store.path}", *others, *([f"data.label_separator={LABEL_SEPARATOR}"] if store.several else [])]
+    settings = {"data.train": str(store.path), "data.text_column": store.text_column, "data.label_column": store.label_column}
+    if store.several:
+        settings["data.label_separator"] = LABEL_SEPARATOR
+    usual = {"data.text_column": TEXT_COLUMN, "data.label_column": "label"}
+    return [f"{name}={value}" for name, value in settings.items() if usual.get(name) != value]
 
 
 def _way_on(store: LabelStore, pretrained: Path | None, classes: Path | None) -> str:

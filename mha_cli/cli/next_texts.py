@@ -16,11 +16,11 @@ from mha_cli.cli.progress import progress
 from mha_cli.cli.terminal import counter
 from mha_cli.config.settings import FilesData
 from mha_cli.errors import MhaError, plural, printable, shown_path
-from mha_cli.records.objects import ABSENT, as_text, json_line, value_at, without_surrogates
+from mha_cli.records.objects import ABSENT, as_text, json_line, value_at
 from mha_cli.records.reader import shown_warnings
 from mha_cli.records.readers import Format
 from mha_cli.records.record import ALL, TEXT_COLUMN, Record, is_number
-from mha_cli.records.tables import csv_row
+from mha_cli.records.tables import csv_line
 from mha_cli.runs import is_own
 from mha_cli.runtime.inputs import read_inputs
 from mha_cli.sources.opening import open_source
@@ -152,6 +152,6 @@ def _table(chosen: _Chosen, given_text_column: str | None, as_json: bool) -> byt
         if all(map(is_number, names)):
             names = [str(number) for number in range(1, 1 + max(map(int, names)))]
         else:
-            lines.append(csv_row([*map(without_surrogates, names)]))
-        lines += [csv_row([without_surrogates(as_text(row.get(name))) for name in names]) for row in rows]
+            lines.append(csv_line({name: name for name in names}, names))
+        lines += [csv_line(row, names) for row in rows]
     return (BOM_UTF8 if chosen.encoding else b"") + b"".join(lines)

@@ -52,6 +52,8 @@ class Assessment:
 
 def assess(fit: Callable[[Array], Model | None], features_ND: Any, labels: Labels, is_random_N: Bools) -> Assessment:
     """Judge a model by cross-fitting; ``fit`` makes one of the labelled texts with these numbers, if it can."""
+    from scipy.stats import binomtest
+
     num_labels, random_R = len(labels), np.flatnonzero(is_random_N)
     if len(random_R) < LEAST_TEXTS:
         return Assessment(num_labels=num_labels)
@@ -69,14 +71,9 @@ def assess(fit: Callable[[Array], Model | None], features_ND: Any, labels: Label
         return Assessment(num_labels=num_labels)
     points = tuple((size, float(is_right_R.mean())) for size, is_right_R in curve.items())
     right_SR = np.stack(list(curve.values()))
-    return Assessment(_share(int(right_SR[-1].sum()), len(random_R)), points, predicted([*curve], right_SR), num_labels)
-
-
-def _share(num_right: int, num_texts: int) -> Estimate:
-    from scipy.stats import binomtest
-
-    interval = binomtest(num_right, num_texts).proportion_ci(method="wilson")
-    return Estimate(num_right / num_texts, float(interval.low), float(interval.high))
+    interval = binomtest(int(right_SR[-1].sum()), len(random_R)).proportion_ci(method="wilson")
+    accuracy = Estimate(points[-1][1], float(interval.low), float(interval.high))
+    return Assessment(accuracy, points, predicted([*curve], right_SR), num_labels)
 
 
 def predicted(sizes: Sequence[int], right_SR: Bools) -> Estimate | None:

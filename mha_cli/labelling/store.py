@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 from mha_cli.config.settings import LABEL_SEPARATOR
 from mha_cli.errors import MhaError, shown_path
-from mha_cli.records.objects import as_text, without_surrogates
+from mha_cli.labelling.next_texts import same_text
+from mha_cli.records.objects import as_text
 from mha_cli.records.reader import Reading
 from mha_cli.records.readers import read_records
 from mha_cli.records.record import ALL, TEXT_COLUMN, Columns, Record, is_number
-from mha_cli.records.tables import csv_row
+from mha_cli.records.tables import csv_line
 from mha_cli.sources.labels import class_name, class_names, is_list, is_missing
 from mha_cli.sources.raw_files import file_pieces
 from mha_cli.system.whole_files import atomic_write, held
@@ -44,14 +45,14 @@ class LabelStore:
         self.path, self.text_column, self.label_column = path, TEXT_COLUMN if is_number(text_column) else text_column, label_column
         self.texts, self._rows = list[str](), list[list[dict[str, Any]]]()  # of each text, the columns of all its records
         self.answers: dict[int, Answer] = {}  # of texts by their numbers, in the order of labelling; replaced, never changed
-        self._numbers = dict[str, int]()
-        for record in records:
-            if key := _key(record.text):
-                if (number := self._numbers.setdefault(key, len(self.texts))) == len(self.texts):
-                    self.texts.append(record.text)
-                    self._rows.append([])
-                values: Any = record.fields[0]
-                self._rows[number].append({name: value for name, value in values.items() if name != text_column})
+        self._numbers = dict[int, int]()  # of texts, by ``same_text``
+        for record in filter(lambda record: record.text.strip(), records):
+            number = self._numbers.setdefault(same_text(record.text), len(self.texts))
+            if number == len(self.texts):
+                self.texts.append(record.text)
+                self._rows.append([])
+            values: Any = record.fields[0]
+            self._rows[number].append({name: value for name, value in values.items() if name != text_column})
         with ExitStack() as stack:
             stack.enter_context(held(path))
             self._unknown_rows, continued = self._read() if path.exists() else ([], {})
@@ -61,7 +62,7 @@ class LabelStore:
             self._rows[number] = [before | after for before, after in pairs]
         labels = [row.get(label_column) for row in chain.from_iterable(self._rows)]
         self.several = several or any(is_list(label) or LABEL_SEPARATOR in str(label) for label in labels)
-        for number in dict.fromkeys(chain((number for number in range(len(self.texts)) if number not in continued), continued)):
+        for number in [*(number for number in range(len(self.texts)) if number not in continued), *continued]:
             rows = continued.get(number, self._rows[number])
             found = {self._labels_in(row.get(label_column), number in continued) for row in rows} - {None}
             if len(found) == 1:  # records of one text that contradict each other are asked about
@@ -73,7 +74,7 @@ class LabelStore:
 
     def find(self, text: str) -> int | None:
         """The number of a text."""
-        return self._numbers.get(_key(text))
+        return self._numbers.get(same_text(text))
 
     def columns(self, number: int) -> Mapping[str, str]:
         """The other columns of a text, in words."""
@@ -87,7 +88,9 @@ class LabelStore:
         else:
             answers[number], lines[number] = answer, self._lines_of(number, answer)
         with atomic_write(self.path) as file:
-            file.write(b"".join([csv_row([*map(without_surrogates, self._names)]), *map(self._line, self._unknown_rows), *lines.values()]))
+            header = csv_line({name: name for name in self._names}, self._names)
+            unknown = [csv_line(row, self._names) for row in self._unknown_rows]
+            file.write(b"".join([header, *unknown, *lines.values()]))
         self.answers, self._lines = answers, lines
 
     def close(self) -> None:
@@ -123,12 +126,4 @@ class LabelStore:
 
     def _lines_of(self, number: int, answer: Answer) -> bytes:
         own = {self.text_column: self.texts[number], self.label_column: LABEL_SEPARATOR.join(answer.labels), DRAWN: answer.drawn}
-        return b"".join(self._line(row | own) for row in self._rows[number])
-
-    def _line(self, row: Mapping[str, Any]) -> bytes:
-        return csv_row([without_surrogates(as_text(row.get(name))) for name in self._names])
-
-
-def _key(text: str) -> str:
-    """What texts share that differ in white space alone; empty for one without words."""
-    return " ".join(text.split())
+        return b"".join(csv_line(row | own, self._names) for row in self._rows[number])

@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from types import SimpleNamespace
@@ -11,6 +11,7 @@ from typing import Any
 from mha_cli.errors import MhaError, plural, printable
 from mha_cli.records.headers import are_numbers, is_header
 from mha_cli.records.lines import MAX_LINE_BYTES
+from mha_cli.records.objects import as_text, without_surrogates
 from mha_cli.records.reader import Reading, StreamWarnings
 from mha_cli.records.record import SEPARATORS, Record, is_number
 from mha_cli.records.rows import MOST_BLANK, Row, TableLines, num_quoted_rows
@@ -152,6 +153,11 @@ def other_width(row: Row, num_columns: int, separator: str, name: str, header: b
 def no_texts_below(name: str) -> MhaError:
     """The fault of a table that ends with its header."""
     return MhaError(f"{name}: a header but no texts", "write one text per row below it")
+
+
+def csv_line(values: Mapping[str, object], names: Sequence[str]) -> bytes:
+    """The values of these columns as a row of CSV; empty where there is none."""
+    return csv_row([without_surrogates(as_text(values.get(name))) for name in names])
 
 
 def csv_row(cells: Sequence[str | float | None]) -> bytes:
