@@ -163,8 +163,8 @@ def _print_agreement(found: Agreement, _layout: Layout | None) -> None:
     def shown(kappa: float | None) -> str:
         return "undefined: one label throughout" if kappa is None else f"{kappa:.3f}"
 
-    def place_and_label(file: str, line: int | None, label: Label) -> tuple[str, str]:
-        return place_of(file, line), label if isinstance(label, str) else LABEL_SEPARATOR.join(label)
+    def shown_label(label: Label) -> str:
+        return label if isinstance(label, str) else LABEL_SEPARATOR.join(label)
 
     figures = [
         ("texts in both", f"{found.num_texts:,}"),
@@ -175,13 +175,10 @@ def _print_agreement(found: Agreement, _layout: Layout | None) -> None:
         (f"only in {found.other}", f"{found.num_only_other:,}"),
     ]
     print_figures("", figures)
-    rows = [
-        (
-            *place_and_label(one.file, one.line, one.label),
-            *place_and_label(one.other_file, one.other_line, one.other_label),
-            " ".join(one.text.split())[:SHOWN_CHARACTERS],
-        )
-        for one in found.differences
-    ]
+    rows = []
+    for one in found.differences:
+        places = place_of(one.file, one.line), place_of(one.other_file, one.other_line)
+        text = " ".join(one.text.split())[:SHOWN_CHARACTERS]
+        rows.append((places[0], shown_label(one.label), places[1], shown_label(one.other_label), text))
     if rows:
         print_table([found.data, "label", found.other, "label", "text"], [], rows, "different labels")

@@ -97,8 +97,8 @@ def label(
                 announce = partial(print, "label on this page, and end with Ctrl-C:", file=sys.stderr)
                 serve_labelling(session, not no_browser, announce, way_on)
         finally:
-            session.close()
             print(*session.progress().lines, *([way_on] if store.answers else []), sep="\n", file=sys.stderr)
+            session.close()
 
 
 def _words(path: Path | None) -> dict[str, Sequence[str]]:

@@ -5,8 +5,7 @@ Axes: N texts, D features, C classes, K texts that may be chosen.
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from threading import Condition, Thread
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -61,17 +60,16 @@ class Learner:
         self._first = list[int]()
         self._model: Model | None = None
         self._queue = deque[int]()
-        self._changed, self._version, self._done, self._is_closed = Condition(), 0, [-1, -1], False
-        targets = self._compute_features, partial(self._follow, 0, self._learn), partial(self._follow, 1, self._judge)
-        self._threads = [Thread(target=target, daemon=True) for target in targets]
-        for thread in self._threads:
-            thread.start()
+        self._is_closed = False
+        self._learning, self._judging = _Worker(self._learn), _Worker(self._judge)
+        self._reading = _Worker(self._compute_features)
+        self._reading.ask()
 
     def update(self) -> None:
         """Learn the answers as they are now, as soon as there is time."""
-        with self._changed:
-            self._version += 1
-            self._changed.notify_all()
+        if self._features_ND is not None:
+            self._learning.ask()
+            self._judging.ask()
 
     def take(self) -> int | None:
         """The next chosen text; None where none is ready."""
@@ -92,30 +90,14 @@ class Learner:
 
     def wait(self, judged: bool) -> None:
         """Wait until all labels are learnt, and the model is ``judged`` by them."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._is_ready_N.all() and min(self._done[: 1 + judged]) == self._version)
+        for worker in [self._reading, self._learning, *([self._judging] if judged else [])]:
+            worker.run.result()
 
     def close(self) -> None:
         """End the threads, which takes as long as a fit: a process that ends beside a library's computation may crash."""
-        with self._changed:
-            self._is_closed = True
-            self._changed.notify_all()
-        for thread in self._threads:
-            thread.join()
-
-    def _follow(self, number: int, work: Callable[[], None]) -> None:
-        """Do the work again whenever labels or features have come since it began."""
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._is_closed or self._version != self._done[number])
-                if self._is_closed:
-                    return
-                version = self._version
-            if self._features_ND is not None:
-                work()
-            with self._changed:
-                self._done[number] = version
-                self._changed.notify_all()
+        self._is_closed = True
+        for worker in (self._reading, self._learning, self._judging):
+            worker.close()
 
     def _compute_features(self) -> None:
         if self._encoder is None:
@@ -178,3 +160,23 @@ class Learner:
         weights = np.concatenate([np.ones(len(labels), np.float32), line_weights(names)])
         labels = np.concatenate([labels, self._as_numbers([(name,) for name in names])])
         return fit_model(np.concatenate([features_ND, self._line_features_LD]), labels, len(self._classes), weights)
+
+
+class _Worker:
+    """A thread that does one work whenever it is asked to, and once for several requests that wait."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work, self._thread = work, ThreadPoolExecutor(1)
+        self.run = Future[None]()
+        self.run.set_result(None)
+
+    def ask(self) -> None:
+        """Do the work with what there is now."""
+        if self.run.running() or self.run.done():  # else it has not begun, and will find what there is now
+            self.run = self._thread.submit(self._work)
+
+    def close(self) -> None:
+        """Wait for the end of the work; a fault in it is raised here."""
+        self._thread.shutdown(cancel_futures=True)
+        if not self.run.cancelled():
+            self.run.result()

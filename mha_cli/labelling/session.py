@@ -180,8 +180,8 @@ class Session:
 
     def close(self) -> None:
         """End the model's work, and let other processes write the file."""
-        self._learner.close()
         self._store.close()
+        self._learner.close()
 
     @property
     def _row(self) -> int:

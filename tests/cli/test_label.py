@@ -107,8 +107,11 @@ def test_a_labelling_and_the_training_that_it_ends_with(cwd: Path) -> None:
         assert (len(rows(cwd)), rows(cwd)[0]["label"]) == (1, "bad")
         shown.press(BACKSPACE, "0 of 60 texts")
         screen = shown.until("keys")
+        marked = 0
         for number in range(1, 31):
+            marked += "drawn at random: counts for the accuracy, so there is no suggestion" in screen
             screen = shown.press(truth(screen), f"{number} of 60 texts[\\s\\S]*keys")
+        assert sum(row["drawn"] == "random" for row in rows(cwd)) == marked > 6
         assert "● " in shown.press(LEFT, "●[\\s\\S]*keys")
         shown.press("\r", "30 of 60 texts[\\s\\S]*keys")  # keeps it, and goes forth
         shown.press(" ", "30 of 60 texts[\\s\\S]*keys")

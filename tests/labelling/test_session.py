@@ -180,6 +180,18 @@ def test_labelling_begins_before_the_features_are_there(tmp_path: Path) -> None:
         assert (session.current().is_random, len(session._learner._first)) == (False, FIRST)
 
 
+def test_a_fault_of_the_encoder_stops_no_answer_and_is_told_at_the_end(tmp_path: Path) -> None:
+    def encoder(texts: Sequence[str]) -> Any:
+        raise MhaError("no such weights")
+
+    with pytest.raises(MhaError, match="no such weights"), opened(tmp_path, encoder=encoder) as session:
+        for _ in range(3):
+            session.answer(session.current().row, ["low"])
+    assert len(written(tmp_path)) == 3
+    with opened(tmp_path) as session:
+        assert session.progress().num_labelled == 3
+
+
 def test_several_labels(tmp_path: Path) -> None:
     with opened(tmp_path, classes=("b", "a", "c"), several=True) as session:
         session.wait(judged=False)
