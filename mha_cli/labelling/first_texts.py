@@ -20,24 +20,24 @@ MOST_COMPARED = 4_000  # texts, drawn at random from more: each is compared with
 SAME = 1.0 - 1e-5  # cosine from which on two texts are one
 
 
-def first_texts(features_NF: Any, number: int, known: Sequence[int] = ()) -> list[int]:
+def first_texts(features_NF: Any, number: int, seed: int = 0, known: Sequence[int] = ()) -> list[int]:
     """The rows of up to ``number`` texts, the most typical first; each one covers texts that the ones before do not resemble.
 
     Args:
         features_NF: features with norm 1, dense or sparse. A text without words has zeros; it is left out, as are repeated texts.
-        number: texts to choose, if there are so many.
+        seed: of the random part of many texts.
         known: rows of texts that have a label already: they cover others.
     """
     is_open_N = np.asarray(abs(features_NF).sum(axis=1)).ravel() > 0
     is_open_N[[*known]] = False
-    rows_K = np.flatnonzero(is_open_N)
+    rows_K = random_part(np.flatnonzero(is_open_N).tolist(), seed)
     features_KF, chosen = features_NF[rows_K], list[int]()
     nearest_K = cosines(features_KF, features_NF[np.array(known, int)]).max(axis=1, initial=0.0)
     cosines_KK = cosines(features_KF, features_KF)
     for row in representatives(cosines_KK, np.ones(len(rows_K), np.float32), number, nearest_K):
         if max(nearest_K[row], *cosines_KK[row, chosen], 0.0) < SAME:
             chosen.append(row)
-    return list(rows_K[chosen].tolist())
+    return [rows_K[row] for row in chosen]
 
 
 def typical_texts(
@@ -61,7 +61,7 @@ def typical_texts(
         features_NF = word_features(compared)
     else:
         features_NF = EncoderFeatures(pretrained)(compared, lambda done: callbacks.on_texts(done, len(compared)))
-    return [candidates[row] for row in first_texts(features_NF, number, range(len(candidates), len(compared)))]
+    return [candidates[row] for row in first_texts(features_NF, number, seed, range(len(candidates), len(compared)))]
 
 
 def random_part(values: Sequence[Any], seed: int) -> list[Any]:

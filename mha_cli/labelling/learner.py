@@ -13,7 +13,7 @@ import numpy as np
 from mha_cli.arrays import Bools, Floats
 from mha_cli.labelling.assessment import Assessment, assess
 from mha_cli.labelling.features import word_features
-from mha_cli.labelling.first_texts import MOST_COMPARED, first_texts
+from mha_cli.labelling.first_texts import first_texts
 from mha_cli.labelling.model import Model, fit_model
 from mha_cli.labelling.next_texts import margin, most_useful
 from mha_cli.labelling.store import RANDOM, Answer, LabelStore
@@ -124,9 +124,8 @@ class Learner:
         self._model = model = self._fit(features_ND, labels)
         pool_K = self._pool[self._is_ready_N[self._pool]]
         if not (self._lines or self._first) and len(pool_K) >= min(LEAST_CLUSTERED, len(self._pool)):
-            compared_K = pool_K[:MOST_COMPARED]
             number = max(FIRST, FIRST_PER_CLASS * len(self._classes))
-            self._first = compared_K[first_texts(self._features_ND[compared_K], number)].tolist()
+            self._first = pool_K[first_texts(self._features_ND[pool_K], number)].tolist()
         chosen = list(filter(self._is_open, self._first))
         if model is not None and (len(answers) >= len(self._first) or not chosen):
             open_K = np.array(list(filter(self._is_open, pool_K.tolist())), int)
