@@ -3,8 +3,7 @@
 Axes: N texts, D features, C classes, K texts that may be chosen.
 """
 
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -59,7 +58,7 @@ class Learner:
         self._is_ready_N = np.zeros(len(store.texts), bool)  # texts whose features are there
         self._first = list[int]()
         self._model: Model | None = None
-        self._queue = deque[int]()
+        self._queue: Iterator[int] = iter(())
         self._is_closed = False
         self._learning, self._judging = _Worker(self._learn), _Worker(self._judge)
         self._reading = _Worker(self._compute_features)
@@ -73,11 +72,7 @@ class Learner:
 
     def take(self) -> int | None:
         """The next chosen text; None where none is ready."""
-        queue = self._queue
-        while queue:
-            if self._is_open(row := queue.popleft()):
-                return row
-        return None
+        return next(filter(self._is_open, self._queue), None)
 
     def suggestion(self, row: int) -> Suggestion | None:
         """The model's answer to a text; None where there is none yet."""
@@ -132,7 +127,7 @@ class Learner:
             features_KD = self._features_ND[open_K]
             margins_K = margin(model.probabilities(features_KD), np.float32(0.5) if self._store.several else None)
             chosen = open_K[most_useful(features_KD, margins_K, QUEUE)].tolist()
-        self._queue = deque(chosen)
+        self._queue = iter(chosen)
 
     def _judge(self) -> None:
         features_ND, labels, is_random_N = self._labelled(self._store.answers)

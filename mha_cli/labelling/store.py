@@ -43,6 +43,7 @@ class LabelStore:
 
     def __init__(self, path: Path, records: Iterable[Record], text_column: str, label_column: str = "label", several: bool = False) -> None:
         self.path, self.text_column, self.label_column = path, TEXT_COLUMN if is_number(text_column) else text_column, label_column
+        self._own_columns = self.text_column, label_column, DRAWN
         self.texts, self._rows = list[str](), list[list[dict[str, Any]]]()  # of each text, the columns of all its records
         self.answers: dict[int, Answer] = {}  # of texts by their numbers, in the order of labelling; replaced, never changed
         self._numbers = dict[int, int]()  # of texts, by ``same_text``
@@ -96,10 +97,6 @@ class LabelStore:
     def close(self) -> None:
         """Let other processes write the file."""
         self._held.close()
-
-    @property
-    def _own_columns(self) -> tuple[str, ...]:
-        return self.text_column, self.label_column, DRAWN
 
     def _read(self) -> tuple[list[dict[str, Any]], dict[int, list[dict[str, Any]]]]:
         """The rows of the file of labels: those of unknown texts, and those of each text."""
