@@ -14,7 +14,6 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
-from scipy.sparse import issparse
 
 from mha_cli.arrays import Floats, Int64s
 from mha_cli.records.record import Record
@@ -80,7 +79,7 @@ def features_of(words: Sequence[Sequence[str]]) -> Floats:
 def cosines(one_KF: Any, other_MF: Any) -> Floats:
     """The cosine of each text with each, (K, M), from features with norm 1, dense or sparse."""
     products: Any = one_KF @ other_MF.T
-    cosines_KM: Floats = products.toarray() if issparse(products) else products
+    cosines_KM: Floats = products if isinstance(products, np.ndarray) else products.toarray()
     return cosines_KM
 
 
