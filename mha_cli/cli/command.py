@@ -15,7 +15,7 @@ from mha_cli.errors import MhaError
 
 COMMANDS = {
     "init": "Describe labelled texts, and write a config to train on them.",
-    "data": "Look at texts: counts, lengths, repeats, unknown words; or find labels that may be wrong, or texts to label next.",
+    "data": "Look at texts: counts, lengths, repeats; or find labels that may be wrong, texts to label, or how two people differ.",
     "label": "Label texts one by one, in a browser or on a terminal, while a model learns beside it.",
     "train": "Train a classifier from a YAML config; the best epoch on validation is kept.",
     "evaluate": "Score a checkpoint on labelled texts, and find thresholds below which it withholds answers.",

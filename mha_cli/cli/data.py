@@ -58,7 +58,7 @@ def data(
     reading: options.LabelledFileOptions,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Look at texts: counts, lengths, repeats, unknown words; or find labels that may be wrong, texts to label, or how two people differ.
+    """Look at texts: counts, lengths, repeats; or find labels that may be wrong, texts to label, or how two people differ.
 
     With --label-issues a line is a location, the label, its probability, the likelier label, its probability, and the text.
 

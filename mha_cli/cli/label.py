@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import warnings
@@ -81,6 +82,8 @@ def label(
     with progress("reading"):
         store = _store(files, record_format, reading, output, several)
     with closing(store):
+        if clashing := [printable(name) for name in words if LABEL_SEPARATOR in name]:
+            raise MhaError(f"--classes: {clashing[0]}: '{LABEL_SEPARATOR}' separates labels in one cell", "give the class another name")
         names = [*words, *sorted({name for answer in store.answers.values() for name in answer.labels} - words.keys())]
         if len(names) < 2:
             found = f"only {printable(names[0])}" if names else "none"
@@ -118,6 +121,9 @@ def _store(files: Sequence[str], form: Format | None, reading: options.LabelledF
     from mha_cli.sources.raw_files import matching_paths
 
     remarks, column = list[str](), reading.text_column or TEXT_COLUMN
+    inputs = [path for given in files if given != STANDARD_INPUT for path in matching_paths(given)]
+    if output.exists() and any(os.path.exists(path) and os.path.samefile(path, output) for path in inputs):
+        raise MhaError(f"--output {shown_path(output)}: is the file of the texts", "name another file, which will hold the labelled ones")
     if files != [STANDARD_INPUT]:
         column = find_text_column(matching_paths(files[0])[0], reading.text_column, reading.dialect)
     records = read_inputs(files, form, reading.text_column, [ALL], column, standard_input(), reading.dialect, remarks.append)

@@ -104,6 +104,8 @@ class _Labelling:
             words = "; ".join(self._session.words.get(name, ()))
             line = Text(f"{key:>5} {'●' if name in self._chosen else ' '} {printable(name)}", "reverse" if name in self._chosen else "")
             yield line.append(f"  {printable(words, 200)}", "dim")
+        if others := [printable(name) for name in self._session.classes if name not in names]:
+            yield Text(f"      {', '.join(others)}", "dim")
         if self._typed:
             yield Text(f"class: {printable(self._typed)}" + ("" if names else "  (in no name; Esc shows all)"))
         elif self._shown.suggestion is not None:

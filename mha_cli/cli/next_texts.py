@@ -105,7 +105,7 @@ def _by_model(read: Callable[..., Iterator[Record]], number: int, checkpoint: Pa
 
     model, path = load_checkpoint(checkpoint)
     data, known = model.config.data, set[int]()
-    if isinstance(data, FilesData) and is_own(path, model.config):
+    if isinstance(data, FilesData) and data.train and is_own(path, model.config):
         try:
             source = open_source(data)
             for split in source.splits:

@@ -436,7 +436,10 @@ class Config(Settings):
             for name, most in bounds.items() if settings and self.model.positions == "none" else ():
                 if (value := getattr(settings, name)) > most:
                     yield f"{section}.{name}={value} carries word order and model.positions=none must not; take {name}={most}"
-        if isinstance(self.data, FilesData) and not self.data.train and not (self.data.unlabelled and self.class_lines):
+        if isinstance(self.data, FilesData) and not self.data.train and (self.data.test_share or self.data.label_separator):
+            setting = "test_share" if self.data.test_share else "label_separator"
+            yield f"data.{setting} is about labels, and the texts have none without data.train; take null"
+        if isinstance(self.data, FilesData) and not self.data.train and not (self.data.unlabelled and self.classes):
             yield "data.train is missing; give it with --set data.train=FILE, or let `mha init FILE` write a config"
         if isinstance(self.data, FilesData) and self.data.test is not None and self.data.test_share is not None:
             way_out = "take data.test_share=null, or data.test=null"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mha_cli.config.settings import LABEL_SEPARATOR
-from mha_cli.errors import MhaError, shown_path
+from mha_cli.errors import MhaError, printable, shown_path
 from mha_cli.labelling.next_texts import same_text
 from mha_cli.records.objects import as_text
 from mha_cli.records.reader import Reading
@@ -42,8 +42,11 @@ class LabelStore:
     """
 
     def __init__(self, path: Path, records: Iterable[Record], text_column: str, label_column: str = "label", several: bool = False) -> None:
-        self.path, self.text_column, self.label_column = path, TEXT_COLUMN if is_number(text_column) else text_column, label_column
-        self._own_columns = self.text_column, label_column, DRAWN
+        self.path, self.text_column = path, TEXT_COLUMN if is_number(text_column) else text_column
+        self.label_column = "label" if is_number(label_column) else label_column  # the file of labels has a header
+        self._own_columns = self.text_column, self.label_column, DRAWN
+        if len(set(self._own_columns)) < len(self._own_columns):
+            raise MhaError(f"label column {printable(label_column)}: the file of labels has its own column of that name", "name another")
         self.texts, self._rows = list[str](), list[list[dict[str, Any]]]()  # of each text, the columns of all its records
         self.answers: dict[int, Answer] = {}  # of texts by their numbers, in the order of labelling; replaced, never changed
         self._numbers = dict[int, int]()  # of texts, by ``same_text``
@@ -61,17 +64,20 @@ class LabelStore:
         for number, rows in continued.items():
             pairs = zip_longest(self._rows[number], rows, fillvalue=dict[str, Any]())
             self._rows[number] = [before | after for before, after in pairs]
-        labels = [row.get(label_column) for row in chain.from_iterable(self._rows)]
+        labels = [row.get(column) for row in chain.from_iterable(self._rows) for column in (label_column, self.label_column)]
         self.several = several or any(is_list(label) or LABEL_SEPARATOR in str(label) for label in labels)
+        from_file = chain.from_iterable(continued.values())  # in which an answer without labels means the same
+        self.several |= any(row.get(DRAWN) in (RANDOM, CHOSEN) and is_empty(row.get(self.label_column)) for row in from_file)
         for number in [*(number for number in range(len(self.texts)) if number not in continued), *continued]:
-            rows = continued.get(number, self._rows[number])
-            found = {self._labels_in(row.get(label_column), number in continued) for row in rows} - {None}
+            rows, column = (continued[number], self.label_column) if number in continued else (self._rows[number], label_column)
+            found = {self._labels_in(row.get(column), row.get(DRAWN) if number in continued else None) for row in rows} - {None}
             if len(found) == 1:  # records of one text that contradict each other are asked about
-                drawn = str(rows[0].get(DRAWN))
+                drawn = str(rows[0].get(DRAWN)) if number in continued else GIVEN
                 self.answers[number] = Answer(found.pop() or (), drawn if drawn in (RANDOM, CHOSEN) else GIVEN)
         names = dict.fromkeys(chain.from_iterable(chain(self._unknown_rows, *self._rows)))
-        self._names = [self.text_column, *(name for name in names if name not in self._own_columns), label_column, DRAWN]
-        self._lines = {number: self._lines_of(number, answer) for number, answer in self.answers.items()}
+        self._names = [self.text_column, *(name for name in names if name not in self._own_columns), self.label_column, DRAWN]
+        self._unanswered = continued.keys() - self.answers.keys()  # whose rows stay in the file as they are until there is an answer
+        self._lines = {number: self._lines_of(number, self.answers.get(number)) for number in {**continued, **self.answers}}
 
     def find(self, text: str) -> int | None:
         """The number of a text."""
@@ -84,10 +90,12 @@ class LabelStore:
     def write(self, number: int, answer: Answer | None) -> None:
         """Label a text, or take its labels away; it is on disk before this returns, and if that fails, nothing has changed."""
         answers, lines = dict(self.answers), dict(self._lines)
-        if answer is None:
-            del answers[number], lines[number]
-        else:
+        if answer is not None:
             answers[number], lines[number] = answer, self._lines_of(number, answer)
+        else:
+            del answers[number], lines[number]
+            if number in self._unanswered:
+                lines[number] = self._lines_of(number, None)
         with atomic_write(self.path) as file:
             header = csv_line({name: name for name in self._names}, self._names)
             unknown = [csv_line(row, self._names) for row in self._unknown_rows]
@@ -113,14 +121,21 @@ class LabelStore:
             raise MhaError(f"{error.message}; so it has no labels of these texts", "choose another name, or remove it") from None
         return unknown, known
 
-    def _labels_in(self, cell: Any, is_answer: bool) -> tuple[str, ...] | None:
-        """The labels in a cell; None where an empty one does not mean an answer without labels."""
-        if is_missing(cell) or not as_text(cell).strip():
-            return () if is_answer and self.several else None
+    def _labels_in(self, cell: Any, drawn: Any) -> tuple[str, ...] | None:
+        """The labels in a cell; None for an empty one, unless ``drawn`` says that it is an answer: none of the labels."""
+        if is_empty(cell):
+            return () if drawn and self.several else None
         if self.several:
             return class_names(cell, shown_path(self.path), self.label_column, LABEL_SEPARATOR)
         return (class_name(cell, shown_path(self.path), self.label_column),)
 
-    def _lines_of(self, number: int, answer: Answer) -> bytes:
-        own = {self.text_column: self.texts[number], self.label_column: LABEL_SEPARATOR.join(answer.labels), DRAWN: answer.drawn}
+    def _lines_of(self, number: int, answer: Answer | None) -> bytes:
+        own = {self.text_column: self.texts[number]}
+        if answer is not None:
+            own |= {self.label_column: LABEL_SEPARATOR.join(answer.labels), DRAWN: answer.drawn}
         return b"".join(csv_line(row | own, self._names) for row in self._rows[number])
+
+
+def is_empty(cell: Any) -> bool:
+    """Whether a cell holds no label."""
+    return is_missing(cell) or not as_text(cell).strip()

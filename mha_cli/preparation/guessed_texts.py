@@ -22,6 +22,8 @@ class GuessedTexts(TextSource):
 
     def __init__(self, source: TextSource, config: Config, callbacks: Callbacks) -> None:
         self.name, self.splits, self._source, texts = source.name, source.splits, source, list(source.unlabelled() or ())
+        if not texts:
+            raise MhaError(f"{self.name}: no texts", "give texts to learn from")
         if wordless := [printable(name) for name in config.classes if name not in dict(config.class_lines)]:
             raise MhaError(f"classes: no words for {listed(wordless)}", "without labels, every class needs a line of words")
         if len(config.classes) < 2:

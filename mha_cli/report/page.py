@@ -72,6 +72,7 @@ def write_page(report: Report, made_with: Mapping[str, str], again: Sequence[str
         config=config_to_yaml(report.checkpoint.config).splitlines(),
         made_with=made_with,
         again=again,
+        guessed="guessed_texts" in report.checkpoint.metrics,
         is_multi_label=report.checkpoint.config.is_multi_label,
         matrix=len(report.checkpoint.class_names) <= MATRIX_CLASSES,
         most_log_odds=MOST_LOG_ODDS,

@@ -101,7 +101,10 @@ class FileTexts(TextSource):
         if split not in ("train", "test"):
             raise MhaError(f'no split "{printable(split)}" in {shown_path(self.name)}', did_you_mean(printable(split), self.splits))
         if split not in self.splits:
-            raise MhaError("the config names no test data", "give --data FILE, or train again with --set data.test_share=0.2")
+            hint = (
+                "give --data FILE, or train again with --set data.test_share=0.2" if self.has_labels else "give labelled texts: --data FILE"
+            )
+            raise MhaError("the config names no test data", hint)
         if split == "train" and not self.has_labels:
             raise MhaError(f"{shown_path(self.name)}: texts without labels", "give labelled texts, with --data FILE or in the config")
         return self._training_texts() if split == "train" else self._test_texts()

@@ -146,7 +146,8 @@ def locked(folder: Path, purpose: bytes = b"") -> Iterator[None]:
 @contextmanager
 def held(path: Path) -> Iterator[None]:
     """Hold one file against other processes that would write it. The lock, a file beside it, dies with its holder."""
-    lock = path.with_name(f".{path.name}.lock")
+    real = path.resolve()  # a link to the file means the file
+    lock = real.with_name(f".{real.name}.lock")
     try:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     except OSError as error:

@@ -198,6 +198,10 @@ def test_a_review_brings_the_doubtful_labels_first(cwd: Path) -> None:
                                                              "leave one of them out"),
         (["-o", "labels.csv"], "a labelling needs two classes: none found; write a line `name: words` for each class into a YAML file, "
                                "and name it with --classes"),
+        (["-o", "texts.csv", "--classes", "classes.yaml"], "--output texts.csv: is the file of the texts; name another file, which "
+                                                           "will hold the labelled ones"),
+        (["-o", "labels.csv", "--classes", "classes.yaml", "--label-column", "review"], "label column review: the file of labels has its "
+                                                                                        "own column of that name; name another"),
         (["-o", "labels.csv", "--review", "--classes", "classes.yaml"], "--review: no text has a label; label some first, or name their "
                                                                         "column with --label-column"),
     ],

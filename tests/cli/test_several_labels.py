@@ -107,7 +107,7 @@ def test_a_command_takes_several_labels(line: str, mha: Mha) -> None:
 
 
 def test_every_command_is_among_them() -> None:
-    of_their_own = {"report", "serve", "train"}
+    of_their_own = {"label", "report", "serve", "train"}
     assert {line.split()[0] for line in (*SHOWN, *EXACT)} | of_their_own == {*COMMANDS} | of_their_own
 
 

@@ -13,6 +13,7 @@ from mha_cli.labelling import store as stores
 from mha_cli.labelling.store import CHOSEN, GIVEN, RANDOM, Answer, LabelStore
 from mha_cli.runtime.inputs import read_inputs
 from mha_cli.sources.opening import open_source
+from mha_cli.system.whole_files import held
 
 TEXTS = """id,review,label
 7,a fine film,
@@ -74,6 +75,32 @@ def test_it_goes_on_where_it_was_and_keeps_what_others_have_added(tmp_path: Path
         ("dull,\nand long", "8", ""),
         ("so so", "10", "odd"),
     ]
+
+
+def test_what_was_edited_by_hand_stays(tmp_path: Path) -> None:
+    texts, path = "id,review\n7,fine\n8,dull\n", tmp_path / "labels.csv"
+    with opened(tmp_path, texts) as store:
+        store.write(0, Answer(("pos",), CHOSEN))
+        store.write(1, Answer(("neg",), RANDOM))
+    emptied = (
+        path.read_text().replace(",pos,", ",,").replace("drawn", "drawn,note").replace(CHOSEN, "chosen,mine").replace(RANDOM, "random,")
+    )
+    path.write_text(emptied)
+    with opened(tmp_path, texts) as store:
+        assert store.several  # since an answer without a label is one of several
+        assert store.answers[0].labels == ()
+    path.write_text(emptied.replace(CHOSEN, ""))
+    with opened(tmp_path, texts) as store:
+        assert not store.several
+        assert [*store.answers] == [1]
+        store.write(1, Answer(("pos",), RANDOM))
+    assert [(row["label"], row["note"]) for row in rows(tmp_path)] == [("", "mine"), ("pos", "")]
+
+
+def test_a_link_to_the_file_is_the_file(tmp_path: Path) -> None:
+    (tmp_path / "link.csv").symlink_to("labels.csv")
+    with opened(tmp_path), pytest.raises(MhaError, match="another process writes there"), held(tmp_path / "link.csv"):
+        pass
 
 
 @pytest.mark.parametrize("content", ["review,label\nof elsewhere,neg\n", "review,id\na fine film,7\n", "PK\x03\x04\0\0"])

@@ -52,7 +52,7 @@ def test_a_training_without_labels(mha: Mha, cwd: Path, classes: str) -> None:
     scored = mha("evaluate", "runs/texts", "--data", "labelled.csv", "--json").json
     assert scored["num_texts"] == 60
     mha("report", "runs/texts", "--data", "labelled.csv").well()
-    assert "the config names no test data; give --data FILE" in refusal(mha("evaluate", "runs/texts"))
+    assert "the config names no test data; give labelled texts: --data FILE" in refusal(mha("evaluate", "runs/texts"))
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,10 @@ def test_a_training_without_labels(mha: Mha, cwd: Path, classes: str) -> None:
         (("model.pretrained=null",), "bad: x\ngood: y\n", "texts without labels need a pretrained encoder; take --config pretrained"),
         (("task=multi-label",), f"bad: {BAD}\ngood: {GOOD}\n", "task=multi-label, and every text has one label"),
         ((), "{}", "classes.yaml: no class in it; write a line `name: words` for each class"),
-        ((), "bad: [1]\ngood: x\n", "classes"),
+        ((), "bad: [1]\ngood: x\n", "classes.yaml:1: the words of bad are no text; write a line, or a list of lines"),
+        ((), "'': x\ngood: x\n", "classes.yaml:1: the label is empty"),
+        ((), "bad:\ngood:\n", "classes: no words for bad, good"),
+        (("data.test_share=0.2",), "bad: x\ngood: y\n", "data.test_share is about labels, and the texts have none without data.train"),
     ],
 )
 def test_what_cannot_be_learnt_without_labels(mha: Mha, cwd: Path, settings: tuple[str, ...], classes: str, expected: str) -> None:
