@@ -13,7 +13,6 @@ from mha_cli.runs import CONFIG
 from mha_cli.sources.files import FileTexts
 from tests.checkpoints import WORDS, small_checkpoint, write_run
 from tests.cli.command import Mha, refusal
-from tests.pretrained.tiny import tiny_folder
 from tests.tables import write_table
 
 LABELLED = {"source": "files", "train": "labelled.csv"}
@@ -157,6 +156,9 @@ def test_first_texts_of_other_formats(tmp_path: Path, mha: Mha) -> None:
 
 def test_an_encoder_compares_the_first_texts(tmp_path: Path, mha: Mha) -> None:
     (tmp_path / "new.txt").write_text("\n".join(FIRST_TEXTS))
+    pytest.importorskip("safetensors")
+    from tests.pretrained.tiny import tiny_folder
+
     tiny_folder(tmp_path / "encoder", "bert")
     result = mha("data", "new.txt", "--next", "2", "--pretrained", "encoder").well()
     rows = mha_cli.next_texts(None, FIRST_TEXTS, 2, pretrained=tmp_path / "encoder")
