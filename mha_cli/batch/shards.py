@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from mha_cli.batch.files import Files, Folder, LocalFiles, files_of
 from mha_cli.errors import MhaError, printable
-from mha_cli.records.readers import EXTENSIONS, Format, extension_of
-from mha_cli.runtime.inputs import format_of
+from mha_cli.records.readers import EXTENSIONS, Format, extension_of, format_of
 
 TEXT_EXTENSIONS = {*EXTENSIONS, ".txt"}  # extensions of the files that are taken from a folder
 _HIDDEN = re.compile(r"(?:^|/)[._]")

@@ -16,8 +16,8 @@ from typer import Argument, Context, Exit, Option
 
 from mha_cli.cli import options
 from mha_cli.errors import EXIT_USAGE, MhaError, plural, printable, shown_path
-from mha_cli.records.readers import EXTENSIONS, extension_of
-from mha_cli.runtime.inputs import STANDARD_INPUT, format_of, read_inputs, shown_name
+from mha_cli.records.readers import EXTENSIONS, extension_of, format_of
+from mha_cli.runtime.inputs import STANDARD_INPUT, read_inputs, shown_name
 
 if TYPE_CHECKING:
     from mha_cli.checkpoint.file import Checkpoint

@@ -124,8 +124,8 @@ def _store(files: Sequence[str], form: Format | None, reading: options.LabelledF
     inputs = [path for given in files if given != STANDARD_INPUT for path in matching_paths(given)]
     if output.exists() and any(os.path.exists(path) and os.path.samefile(path, output) for path in inputs):
         raise MhaError(f"--output {shown_path(output)}: is the file of the texts", "name another file, which will hold the labelled ones")
-    if files != [STANDARD_INPUT]:
-        column = find_text_column(matching_paths(files[0])[0], reading.text_column, reading.dialect)
+    if inputs:
+        column = find_text_column(inputs[0], reading.text_column, reading.dialect)
     records = read_inputs(files, form, reading.text_column, [ALL], column, standard_input(), reading.dialect, remarks.append)
     store = LabelStore(output, records, column, reading.label_column or "label", several)
     for remark in shown_warnings(remarks):

@@ -15,9 +15,10 @@ from mha_cli.cli.output import answer_format, opened_output
 from mha_cli.cli.terminal import counter
 from mha_cli.errors import EXIT_FAILURE, MhaError, plural, printable
 from mha_cli.records.reader import shown_warnings
+from mha_cli.records.readers import format_of
 from mha_cli.records.record import ALL
 from mha_cli.runtime.choice import Choice
-from mha_cli.runtime.inputs import STANDARD_INPUT, format_of, given_texts, read_inputs
+from mha_cli.runtime.inputs import STANDARD_INPUT, given_texts, read_inputs
 from mha_cli.system.processor import prepare_to_compute
 
 if TYPE_CHECKING:

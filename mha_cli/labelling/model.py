@@ -11,6 +11,7 @@ from scipy.sparse import issparse
 from mha_cli.arrays import Bools, Floats
 from mha_cli.linear.last_layer import fit_last_layer
 from mha_cli.linear.stacking import probabilities_of
+from mha_cli.runtime.metrics import are_right
 from mha_cli.sources.targets import Labels, are_several
 
 
@@ -27,9 +28,7 @@ class Model(NamedTuple):
 
     def is_right(self, features_ND: Any, labels: Labels) -> Bools:
         """Whether the answers to texts are their labels, (N,)."""
-        probabilities_NC = self.probabilities(features_ND)
-        right_N: Bools = ((probabilities_NC >= 0.5) == labels).all(axis=1) if self.several else probabilities_NC.argmax(axis=1) == labels
-        return right_N
+        return are_right(self.probabilities(features_ND), labels)
 
 
 def fit_model(features_ND: Any, labels: Labels, num_classes: int, weights: Floats | None = None) -> Model | None:

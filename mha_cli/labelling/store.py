@@ -59,7 +59,7 @@ class LabelStore:
             self._rows[number].append({name: value for name, value in values.items() if name != text_column})
         with ExitStack() as stack:
             stack.enter_context(held(path))
-            self._unknown_rows, continued = self._read() if path.exists() else ([], {})
+            unknown_rows, continued = self._read() if path.exists() else ([], {})
             self._held = stack.pop_all()
         for number, rows in continued.items():
             pairs = zip_longest(self._rows[number], rows, fillvalue=dict[str, Any]())
@@ -74,8 +74,10 @@ class LabelStore:
             if len(found) == 1:  # records of one text that contradict each other are asked about
                 drawn = str(rows[0].get(DRAWN)) if number in continued else GIVEN
                 self.answers[number] = Answer(found.pop() or (), drawn if drawn in (RANDOM, CHOSEN) else GIVEN)
-        names = dict.fromkeys(chain.from_iterable(chain(self._unknown_rows, *self._rows)))
+        names = dict.fromkeys(chain.from_iterable(chain(unknown_rows, *self._rows)))
         self._names = [self.text_column, *(name for name in names if name not in self._own_columns), self.label_column, DRAWN]
+        header = dict(zip(self._names, self._names, strict=True))
+        self._head = b"".join(csv_line(row, self._names) for row in [header, *unknown_rows])
         self._unanswered = continued.keys() - self.answers.keys()  # whose rows stay in the file as they are until there is an answer
         self._lines = {number: self._lines_of(number, self.answers.get(number)) for number in {**continued, **self.answers}}
 
@@ -97,9 +99,7 @@ class LabelStore:
             if number in self._unanswered:
                 lines[number] = self._lines_of(number, None)
         with atomic_write(self.path) as file:
-            header = csv_line({name: name for name in self._names}, self._names)
-            unknown = [csv_line(row, self._names) for row in self._unknown_rows]
-            file.write(b"".join([header, *unknown, *lines.values()]))
+            file.write(b"".join([self._head, *lines.values()]))
         self.answers, self._lines = answers, lines
 
     def close(self) -> None:

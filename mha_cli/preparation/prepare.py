@@ -112,8 +112,8 @@ def prepare(
         texts = StoredTexts(texts)
     where = source.name if in_memory or are_guessed else f"{source.name}, split {split}"
     pieces = None if pretrained is None else pretrained.piece_tokenizer(config.text)
-    by_names, reads_words = config.data.validation == "names", bool(config.class_lines) and config.compares_words
-    first_classes = (*(base.class_names if base else ()), *(name for name, _ in config.class_lines if reads_words))
+    by_names, lines = config.data.validation == "names", config.class_lines if config.compares_words else []
+    first_classes = (*(base.class_names if base else ()), *(name for name, _ in lines))
     corpus = Corpus(texts, config.text, source.class_names, where, by_names, pieces, first_classes=tuple(dict.fromkeys(first_classes)))
     config = config.for_labels(are_several(corpus.labels))
     for name, model in (("base", base), ("teacher", teacher)):
@@ -147,7 +147,6 @@ def prepare(
         callbacks.note(vectors.coverage(len(vocabulary)))
         vocabulary = vectors.vocabulary
     train, validation = (corpus.encode(rows, vocabulary, config.text) for rows in (train_rows, validation_rows))
-    lines = config.class_lines if reads_words else []
     if lines:
         train = join_texts(train, class_texts(config, TextPipeline(config.text, vocabulary, pieces), corpus.class_names))
     num_known = corpus.count_known(corpus.hashes[validation_rows], train_rows)

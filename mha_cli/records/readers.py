@@ -49,3 +49,8 @@ def text_lines(pieces: Iterable[bytes], reading: Reading) -> Iterator[bytes | Mh
 def extension_of(path: str) -> str:
     """The extension that tells the format, in lower case; ``.gz`` is left aside."""
     return os.path.splitext(path.lower().removesuffix(".gz"))[1]
+
+
+def format_of(path: str) -> Format:
+    """The format by the extension of a file name, without ``.gz``; plain lines if the extension is unknown."""
+    return EXTENSIONS.get(extension_of(path), "lines")

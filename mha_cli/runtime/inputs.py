@@ -10,7 +10,7 @@ from mha_cli.errors import MhaError, printable, reason_of, shown_path
 from mha_cli.records.line_formats import NAME_FORMAT, fields_of_plain_line, refuse_fields_of_plain_lines
 from mha_cli.records.lines import CHUNK_BYTES
 from mha_cli.records.reader import USUAL, Dialect, Reading, StreamWarnings
-from mha_cli.records.readers import EXTENSIONS, Format, extension_of, read_records
+from mha_cli.records.readers import Format, format_of, read_records
 from mha_cli.records.record import TEXT_COLUMN, Columns, Record
 from mha_cli.sources.raw_files import matching_paths
 
@@ -65,11 +65,6 @@ def given_texts(texts: Iterable[str], fields: Sequence[str] = ()) -> Iterator[Re
     """Texts from arguments, as plain lines: their only field is ``text``."""
     refuse_fields_of_plain_lines(fields, "arguments", "give texts with columns in a file, with --input")
     return (Record(text, text.encode() + b"\n", fields_of_plain_line(fields, text)) for text in texts)
-
-
-def format_of(path: str) -> Format:
-    """The format by the extension of a file name, without ``.gz``; plain lines if the extension is unknown."""
-    return EXTENSIONS.get(extension_of(path), "lines")
 
 
 def refuse_column_of_plain_lines(text_column: str | None, formats: Iterable[Format]) -> None:

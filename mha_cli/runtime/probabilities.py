@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -55,13 +55,15 @@ class Scorer:
 
     def score_each(self, texts: Sequence[EncodedText]) -> Floats:
         """Probabilities of all classes, (N, C), for texts from a ``TextPipeline``."""
-        lengths = np.array([text.input_length for text in texts], dtype=np.int64)
-        return self._score(lengths, lambda row: (texts[row].tokens, texts[row].pieces))
+        return self._score_each(texts)
 
     def features(self, texts: Sequence[EncodedText], on_texts: Callable[[int], None] = lambda _: None) -> Floats:
         """The pooled output of the encoder, (N, D), for texts from a ``TextPipeline``."""
+        return self._score_each(texts, on_texts, pooled_features)
+
+    def _score_each(self, texts: Sequence[EncodedText], *given: Callable[..., Any]) -> Floats:
         lengths = np.array([text.input_length for text in texts], dtype=np.int64)
-        return self._score(lengths, lambda row: (texts[row].tokens, texts[row].pieces), on_texts, pooled_features)
+        return self._score(lengths, lambda row: (texts[row].tokens, texts[row].pieces), *given)
 
     def _score(
         self,

@@ -16,7 +16,7 @@ from mha_cli.errors import MhaError, did_you_mean, listed, printable, reason_of,
 from mha_cli.records.encodings import utf_8
 from mha_cli.records.lines import MAX_LINE_BYTES
 from mha_cli.records.reader import USUAL, Dialect, Reading, StreamWarnings
-from mha_cli.records.readers import EXTENSIONS, Format, extension_of, read_records
+from mha_cli.records.readers import Format, format_of, read_records
 from mha_cli.records.record import LABEL_PREFIX, Columns, shown_columns
 from mha_cli.sources.held_out import drawn_for_testing
 from mha_cli.sources.labelled_text import LabelledText, TextSource, place_of
@@ -56,9 +56,8 @@ class FileTexts(TextSource):
             self._find_columns(note)
         self._columns = labelled_columns(self.settings.text_column, self.settings.label_column, by_options)
         self.has_labels = bool(settings.train_paths)
-        self.name = listed(
-            [*settings.train_paths, *settings.more] or [settings.unlabelled or ""], 1
-        )  # as given; of several, the first and how many there are beside it
+        paths = [*settings.train_paths, *settings.more] or [settings.unlabelled or ""]
+        self.name = listed(paths, 1)  # as given; of several, the first and how many there are beside it
         self.splits = ("train", "test") if settings.test_paths or settings.test_share else ("train",)
         self.warnings = StreamWarnings()  # about the split read last
 
@@ -101,10 +100,8 @@ class FileTexts(TextSource):
         if split not in ("train", "test"):
             raise MhaError(f'no split "{printable(split)}" in {shown_path(self.name)}', did_you_mean(printable(split), self.splits))
         if split not in self.splits:
-            hint = (
-                "give --data FILE, or train again with --set data.test_share=0.2" if self.has_labels else "give labelled texts: --data FILE"
-            )
-            raise MhaError("the config names no test data", hint)
+            way_out = "give --data FILE, or train again with --set data.test_share=0.2"
+            raise MhaError("the config names no test data", way_out if self.has_labels else "give labelled texts: --data FILE")
         if split == "train" and not self.has_labels:
             raise MhaError(f"{shown_path(self.name)}: texts without labels", "give labelled texts, with --data FILE or in the config")
         return self._training_texts() if split == "train" else self._test_texts()
@@ -185,7 +182,7 @@ def read_texts(path: str, text_column: str | None = None, dialect: Dialect = USU
 
     def texts() -> Iterator[str]:
         empty = True
-        for record in read_records(EXTENSIONS.get(extension_of(path), "lines"), file_pieces(path), reading):
+        for record in read_records(format_of(path), file_pieces(path), reading):
             if text := record.text.strip():
                 empty = False
                 yield text

@@ -14,7 +14,7 @@ from mha_cli.records.line_formats import json_object
 from mha_cli.records.objects import dotted_keys, value_at
 from mha_cli.records.parquet import parquet_rows, whole_file
 from mha_cli.records.reader import USUAL, Dialect
-from mha_cli.records.readers import EXTENSIONS, Format, extension_of, text_lines
+from mha_cli.records.readers import Format, format_of, text_lines
 from mha_cli.records.record import SEPARATORS, TEXT_COLUMN, Columns, is_number, shown_columns
 from mha_cli.records.rows import Row
 from mha_cli.records.tables import no_texts_below, other_width, table_rows, title_above
@@ -97,7 +97,7 @@ def find_layout(path: str, text_column: str | None = None, label_column: str | N
 
 def find_text_column(path: str, text_column: str | None = None, dialect: Dialect = USUAL) -> str:
     """The column of a file of texts without labels, which may be its only one: the one given, or ``text``, else the longest texts."""
-    form = EXTENSIONS.get(extension_of(path), "lines")
+    form = format_of(path)
     if text_column or form in ("lines", "fasttext"):
         return text_column or TEXT_COLUMN
     values = _table(path, form, None, "1", dialect)[1] if form in ("csv", "tsv") else _by_key(_objects(path, form, dialect))

@@ -36,9 +36,8 @@ def train(config: Config, output: RunDirectory, callbacks: Callbacks = SILENT, d
         config = texts.config
         refuse_what_does_not_fit(config, texts, distribution.task.num_workers)
         if texts.are_guessed:
-            callbacks = replace(
-                callbacks, on_step=lambda _: None, on_epoch=lambda _: None
-            )  # whose accuracy is that of guesses about guesses
+            # The accuracy of steps and epochs would be that of guesses about guesses.
+            callbacks = replace(callbacks, on_step=lambda _: None, on_epoch=lambda _: None)
         files = RunFiles(output, distribution, callbacks)
         files.begin(config, texts)
 

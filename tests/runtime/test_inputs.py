@@ -16,10 +16,11 @@ import pytest
 
 from mha_cli.errors import MhaError
 from mha_cli.records.lines import CHUNK_BYTES
+from mha_cli.records.readers import format_of
 from mha_cli.records.record import Record
 from mha_cli.runtime import inputs, workers
 from mha_cli.runtime.classifier import Classifier
-from mha_cli.runtime.inputs import format_of, given_texts, read_inputs
+from mha_cli.runtime.inputs import given_texts, read_inputs
 from mha_cli.runtime.workers import Workers
 from tests.checkpoints import small_checkpoint
 from tests.cli.command import TIMEOUT
