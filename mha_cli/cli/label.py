@@ -19,10 +19,11 @@ from mha_cli.cli.inputs import standard_input
 from mha_cli.cli.output import refuse_output
 from mha_cli.cli.progress import progress
 from mha_cli.config.settings import LABEL_SEPARATOR, Config
-from mha_cli.errors import MhaError, need, printable, shown_path
+from mha_cli.errors import MhaError, listed, need, printable, shown_path
 from mha_cli.records.reader import shown_warnings
 from mha_cli.records.record import ALL, TEXT_COLUMN
 from mha_cli.runtime.inputs import STANDARD_INPUT, read_inputs
+from mha_cli.sources.labels import NAMED_CLASSES
 from mha_cli.system.processor import prepare_to_compute
 
 if TYPE_CHECKING:
@@ -84,7 +85,11 @@ def label(
     with closing(store):
         if clashing := [printable(name) for name in words if LABEL_SEPARATOR in name]:
             raise MhaError(f"--classes: {clashing[0]}: '{LABEL_SEPARATOR}' separates labels in one cell", "give the class another name")
-        names = [*words, *sorted({name for answer in store.answers.values() for name in answer.labels} - words.keys())]
+        others = sorted({name for answer in store.answers.values() for name in answer.labels} - words.keys())
+        if words and others:
+            named = f"labels that --classes does not name: {listed([*map(printable, others)], NAMED_CLASSES)}"
+            print(f"{shown_path(output)}: {named}; they are classes as well, unless they are misspelt", file=sys.stderr)
+        names = [*words, *others]
         if len(names) < 2:
             found = f"only {printable(names[0])}" if names else "none"
             hint = "write a line `name: words` for each class into a YAML file, and name it with --classes"

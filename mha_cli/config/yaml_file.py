@@ -32,15 +32,15 @@ class YamlDocument:
         return self.name
 
 
-def read_yaml(path: Path) -> YamlDocument:
-    """Read a YAML mapping from a file."""
+def read_yaml(path: Path, wanted: str = "the path of a YAML config, or the name of a recipe such as sample") -> YamlDocument:
+    """Read a YAML mapping from a file; ``wanted`` says what to give where there is none."""
     name = shown_path(path)
     try:
         with path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = "no such file" if isinstance(error, FileNotFoundError) else getattr(error, "strerror", "not a file name")
-        raise MhaError(f"{name}: {reason}", "give the path of a YAML config, or the name of a recipe such as sample") from None
+        raise MhaError(f"{name}: {reason}", f"give {wanted}") from None
     if len(raw) > MAX_BYTES:
         raise MhaError(f"{name}: larger than {MAX_BYTES:,} bytes", "a config is a short YAML file")
     try:

@@ -18,7 +18,7 @@ def read_class_words(path: Path) -> dict[str, Any]:
     """What a file says about classes, for the setting ``classes``: YAML, or CSV with the columns ``class`` and ``words``."""
     name, words = shown_path(path), dict[str, Any]()
     if path.suffix.lower() in (".yaml", ".yml"):
-        document = read_yaml(path)
+        document = read_yaml(path, "a YAML file with a line `name: words` for each class")
         for given, lines in document.value.items():
             place = document.location((given,))
             if not all(isinstance(line, str | None) for line in (lines if isinstance(lines, list) else [lines])):

@@ -147,6 +147,13 @@ def test_ctrl_c_loses_nothing_and_another_start_goes_on(cwd: Path) -> None:
         assert shown.end("\x04")[0] == 0
 
 
+def test_labels_that_the_classes_lack_are_named(cwd: Path) -> None:
+    write_table(cwd / "labels.csv", [("0", TEXTS[0][1], "goood")], "id,review,label")
+    with terminal(cwd, "--classes", "classes.yaml") as shown:
+        shown.until("1 of 60 texts")
+        assert "labels.csv: labels that --classes does not name: goood; they are classes as well" in shown.end("q")[1]
+
+
 def test_many_classes_are_typed(cwd: Path) -> None:
     names = ["apple pie", "apple juice", "quince", *(f"class {letter}" for letter in "bcdefghijk")]
     (cwd / "classes.yaml").write_text("".join(f"{name}:\n" for name in names))
@@ -202,6 +209,8 @@ def test_a_review_brings_the_doubtful_labels_first(cwd: Path) -> None:
                                                            "will hold the labelled ones"),
         (["-o", "labels.csv", "--classes", "classes.yaml", "--label-column", "review"], "label column review: the file of labels has its "
                                                                                         "own column of that name; name another"),
+        (["-o", "labels.csv", "--classes", "none.yaml"], "none.yaml: no such file; give a YAML file with a line "
+                                                                "`name: words` for each class"),
         (["-o", "labels.csv", "--review", "--classes", "classes.yaml"], "--review: no text has a label; label some first, or name their "
                                                                         "column with --label-column"),
     ],
