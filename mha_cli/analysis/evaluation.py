@@ -6,7 +6,7 @@ Axes: N texts, C classes or labels.
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -91,6 +91,7 @@ class Evaluation(ScoredTexts):
     by_probability: list[Range]  # accuracy by the answer's probability
     by_length: list[Range]  # accuracy by the tokens that the model reads, in quarters of the longest that it can read
     seconds: float  # time for the forward passes
+    encoded_share: float  # share of the texts that the encoder has read, in [0, 1]; the linear model was sure of the others
 
 
 @dataclass(frozen=True)
@@ -118,15 +119,24 @@ class LabelEvaluation(ScoredTexts):
     labels_per_text: tuple[float, float]  # mean number of labels, in the data and in the answers
     labels: list[LabelScore]
     seconds: float  # time for the forward passes
+    encoded_share: float  # as of an ``Evaluation``
 
 
-def timed_probabilities(checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callbacks = SILENT) -> tuple[Floats, float]:
-    """The probabilities of all classes for labelled texts, (N, C), and the seconds of the forward passes."""
+class Scored(NamedTuple):
+    """The probabilities of all classes for labelled texts, (N, C); ``seconds`` and ``encoded_share`` as of an ``Evaluation``."""
+
+    probabilities: Floats
+    seconds: float
+    encoded_share: float
+
+
+def scored(checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callbacks = SILENT) -> Scored:
+    """The probabilities that a checkpoint gives."""
     refuse_confusion_matrix(len(checkpoint.class_names))
     texts, score = labelled.texts, Scorer(checkpoint)
     started = time.perf_counter()
     probabilities = score(texts, lambda done: callbacks.on_texts(done, len(texts)))
-    return probabilities, time.perf_counter() - started
+    return Scored(probabilities, time.perf_counter() - started, score.num_encoded / max(1, len(texts)))
 
 
 def evaluate(
@@ -134,15 +144,15 @@ def evaluate(
     labelled: LabelledTexts,
     callbacks: Callbacks = SILENT,
     target: Target = None,
-    timed: tuple[Floats, float] | None = None,
+    found: Scored | None = None,
 ) -> Evaluation | LabelEvaluation:
     """Score a checkpoint on labelled texts.
 
     Args:
         target: target of thresholds to choose on these texts; None chooses none.
-        timed: result of ``timed_probabilities``, if it is there already.
+        found: result of ``scored``, if it is there already.
     """
-    probabilities, seconds = timed or timed_probabilities(checkpoint, labelled, callbacks)
+    probabilities, seconds, encoded_share = found or scored(checkpoint, labelled, callbacks)
     texts, config, warnings = labelled.texts, checkpoint.config, [far_below_validation(checkpoint, labelled, probabilities)]
     if not config.is_multi_label:
         weights, predicted = config.training.class_weights, probabilities.argmax(axis=1)
@@ -156,6 +166,7 @@ def evaluate(
         "num_truncated": texts.num_truncated,
         "unknown_share": texts.num_unknown / max(1, len(texts.tokens)),
         "seconds": seconds,
+        "encoded_share": encoded_share,
     }
     evaluate_kind = evaluate_labels if config.is_multi_label else evaluate_classes
     return evaluate_kind(checkpoint, texts, probabilities, target, of_texts)

@@ -89,7 +89,7 @@ def compare(
     results = []
     for name, checkpoint, labelled in models:
         rng = np.random.default_rng(seed)
-        texts, score = labelled.texts.random_part(max_texts, rng), Scorer(checkpoint)
+        texts, score = labelled.texts.random_part(max_texts, rng), Scorer(checkpoint.always_encoding)
         in_order = score(texts)
         thresholds, accuracies, flips, largest = checkpoint.label_thresholds, list[float](), list[float](), 0.0
         answers = answers_among(in_order, checkpoint.config.is_multi_label, thresholds)

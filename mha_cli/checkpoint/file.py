@@ -13,7 +13,7 @@ import json
 import math
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import version
@@ -25,9 +25,10 @@ import numpy as np
 from mha_cli.arrays import Floats
 from mha_cli.checkpoint.archive import Archive, open_archive, require
 from mha_cli.checkpoint.hdf5 import read_arrays
+from mha_cli.checkpoint.linear_alone import LinearAlone
 from mha_cli.checkpoint.quantization import dequantize, quantize, quantized_size
 from mha_cli.config.loading import config_from_dict, config_to_dict
-from mha_cli.config.parameters import Parameter, encoder_length, num_parameters, parameter_table
+from mha_cli.config.parameters import Parameter, encoder_length, num_outputs, num_parameters, parameter_table
 from mha_cli.config.settings import Config, FilesData
 from mha_cli.config.yaml_file import MAX_BYTES
 from mha_cli.errors import MhaError, printable, shown_path
@@ -68,6 +69,7 @@ class Checkpoint:
     weights: Mapping[str, Floats]  # float32 arrays by Keras variable path
     keras_config: str  # architecture as Keras serializes it; kept for Keras, never read by us; empty if it came in the small form
     thresholds: Mapping[str, float] = field(default_factory=dict)
+    linear_alone: LinearAlone | None = None  # where the linear model answers alone; None for nowhere
     tokenizer: bytes | None = None  # bytes of a pretrained encoder's ``tokenizer.json``; None without one
     name: str = field(default="", compare=False)  # file that it was read from, for messages; empty for one that was not read
 
@@ -97,6 +99,11 @@ class Checkpoint:
     def label_thresholds(self) -> Floats:
         """The threshold of each class where a text may have several labels, (C,)."""
         return np.array([self.thresholds.get(name, 0.5) for name in self.class_names], np.float32)
+
+    @property
+    def always_encoding(self) -> "Checkpoint":
+        """The same classifier, whose encoder reads every text."""
+        return self if self.linear_alone is None else replace(self, linear_alone=None)
 
     @property
     def text_column(self) -> str:
@@ -139,6 +146,7 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint, small: bool = False) ->
         "class_names": list(checkpoint.class_names),
         "metrics": dict(checkpoint.metrics),
         **({"thresholds": dict(checkpoint.thresholds)} if checkpoint.thresholds else {}),
+        **({"linear_alone": asdict(checkpoint.linear_alone)} if checkpoint.linear_alone else {}),
         "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in members.items()},
     }
     members["mha.json"] = json.dumps(description, indent=1, ensure_ascii=False).encode()
@@ -193,6 +201,8 @@ def _read_archive(archive: Archive) -> Checkpoint:
     are_probabilities = all(type(number) in {int, float} and 0 <= number <= 1 for number in thresholds.values())
     require(are_probabilities, name, "its thresholds are not numbers from 0 to 1")
 
+    linear_alone = _linear_alone(description, config, len(class_names), name)
+
     words, most_ids = bytes(checked("vocabulary.txt", MAX_ID_BYTES * config.text.vocabulary_size)), config.text.vocabulary_size
     num_ids = len(SPECIAL_TOKENS) + (words.count(b"\n") + 1 if words else 0)
     require(num_ids <= most_ids, name, f"its vocabulary has {num_ids:,} ids; its settings allow {most_ids:,}")
@@ -219,7 +229,8 @@ def _read_archive(archive: Archive) -> Checkpoint:
     fits = tokenizer != b"" and (tokenizer is not None) == bool(config.model.num_pieces)
     require(fits, name, f"its settings and {TOKENIZER} do not go together")
     keras_config = "" if small else bytes(checked("config.json", MAX_JSON_BYTES)).decode()
-    return Checkpoint(config, tuple(class_names), vocabulary, metrics, weights, keras_config, thresholds, tokenizer, name)
+    parts = tuple(class_names), vocabulary, metrics, weights, keras_config, thresholds, linear_alone, tokenizer, name
+    return Checkpoint(config, *parts)
 
 
 def _read_description(archive: Archive) -> dict[str, Any]:
@@ -246,6 +257,17 @@ def _metrics(description: dict[str, Any], name: str) -> dict[str, float]:
     are_finite = isinstance(metrics, dict) and all(type(item) in {int, float} and math.isfinite(item) for item in metrics.values())
     require(are_finite, name, "its metrics are not finite numbers")
     return dict(metrics)
+
+
+def _linear_alone(description: dict[str, Any], config: Config, num_classes: int, name: str) -> LinearAlone | None:
+    given: Any = description.get("linear_alone")
+    if given is None:
+        return None
+    fits = isinstance(given, dict) and given.keys() == LinearAlone.__dataclass_fields__.keys() and isinstance(given["shift"], list)
+    require(fits and config.linear is not None, name, "linear_alone does not belong to its settings")
+    rule = LinearAlone(given["margin"], given["scale"], tuple(given["shift"]))
+    require(rule.is_valid and len(rule.shift) == num_outputs(num_classes, config.is_multi_label), name, "linear_alone has odd numbers")
+    return rule
 
 
 def _dtype(config: Config) -> str:

@@ -36,6 +36,7 @@ def evaluate(
     split: Annotated[str | None, options.split_option("test; to find thresholds validation, if the model has not learnt from it")] = None,
     find_threshold: Annotated[str | None, Option(metavar="MEASURE=P", help="Find thresholds for a precision or recall of P.")] = None,
     output: Annotated[Path | None, options.output_option("Checkpoint to write with these thresholds, new or the scored one.")] = None,
+    always_encode: options.AlwaysEncodeOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Score a checkpoint on labelled texts, and find thresholds below which it withholds answers."""
@@ -50,6 +51,7 @@ def evaluate(
     from mha_cli.preparation.scored_texts import labelled_texts, learnt_texts
 
     model, path = load_checkpoint(checkpoint)
+    model = model.always_encoding if always_encode else model
     if output is not None:
         output = checkpoint_in(output)
         refuse_output("--output", output, new=not (os.path.exists(output) and output.samefile(path)))

@@ -64,6 +64,7 @@ def predict(
     precision: Annotated[
         Literal["float32", "bfloat16"], Option(help="Type of products; bfloat16 needs OpenVINO: faster, less exact.")
     ] = "float32",
+    always_encode: options.AlwaysEncodeOption = False,
 ) -> None:
     """Classify texts: one output line per text, in order, as it arrives.
 
@@ -100,6 +101,7 @@ def predict(
     from mha_cli.text.vocabulary import warning_of_unknown
 
     model, _ = load_checkpoint(checkpoint)
+    model = model.always_encoding if always_encode else model
     choice.refuse_unknown(model.class_names)
     answering = Answering(Classifier(model, Engine(model, engine, precision)), workers or usual_workers())
     names, warnings = fields or [], list[str]()

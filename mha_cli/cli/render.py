@@ -67,6 +67,7 @@ def evaluation(result: Evaluation) -> None:
         "cut to length": plural(result.num_truncated, "text"),
         "unknown words": f"{result.unknown_share:.2%}",
         "speed": f"{result.num_texts / result.seconds:,.0f} texts/s",
+        **_read_by_encoder(result),
     }
     print_figures(f"{result.data}, split {result.split}", figures.items())
     _print_scores("class", "Classes", result.classes, TABLE_CLASSES)
@@ -74,6 +75,12 @@ def evaluation(result: Evaluation) -> None:
     _print_confusions(result)
     _print_ranges("Answers with a probability of", result.by_probability, ".0%")
     _print_ranges("Texts of so many tokens", result.by_length, ",.0f")
+
+
+def _read_by_encoder(result: Evaluation | LabelEvaluation) -> dict[str, str]:
+    if result.encoded_share == 1.0:
+        return {}
+    return {"read by the encoder": f"{result.encoded_share:.1%} of the texts; the linear model was sure of the others"}
 
 
 def label_evaluation(result: LabelEvaluation) -> None:
@@ -93,6 +100,7 @@ def label_evaluation(result: LabelEvaluation) -> None:
         "cut to length": plural(result.num_truncated, "text"),
         "unknown words": f"{result.unknown_share:.2%}",
         "speed": f"{result.num_texts / result.seconds:,.0f} texts/s",
+        **_read_by_encoder(result),
     }
     print_figures(f"{result.data}, split {result.split}", figures.items())
     scored = [score for score in result.labels if score.f1 is not None]

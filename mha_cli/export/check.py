@@ -85,7 +85,7 @@ def differences(run: Callable[[Inputs], Any], checkpoint: Checkpoint, texts: lis
         The largest difference of a class probability, infinite if the export gives an array of another shape; and the number of texts
         to which it gives another class.
     """
-    all_expected = Classifier(checkpoint).probabilities(texts)
+    all_expected = Classifier(checkpoint.always_encoding).probabilities(texts)
     largest, changed = [0.0], set()
     for rows, inputs in batches_of(texts, checkpoint):
         expected, probabilities = all_expected[rows], np.asarray(run(inputs))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mha_cli.analysis.evaluation import Evaluation, LabelEvaluation, evaluate, timed_probabilities
+from mha_cli.analysis.evaluation import Evaluation, LabelEvaluation, evaluate, scored
 from mha_cli.analysis.inside.head_scores import HeadReport, score_heads
 from mha_cli.analysis.shuffle import ShuffleResult, compare
 from mha_cli.arrays import Float64s
@@ -69,7 +69,7 @@ def report(
     callbacks: Callbacks = SILENT,
 ) -> Report:
     """Score a checkpoint on ``labelled``, explain its worst mistakes, shuffle the words of ``word_order``, silence heads."""
-    timed = probabilities, _ = timed_probabilities(checkpoint, labelled, callbacks)
+    probabilities, *_ = found = scored(checkpoint, labelled, callbacks)
     labels, names, is_multi_label = labelled.texts.labels, checkpoint.class_names, checkpoint.config.is_multi_label
     if is_multi_label:  # of each text, the label about which the model is wrong with the most confidence
         given = answers_among(probabilities, is_multi_label, checkpoint.label_thresholds)
@@ -91,7 +91,7 @@ def report(
         name=name,
         checkpoint=checkpoint,
         history=[*history],
-        evaluation=evaluate(checkpoint, labelled, timed=timed),
+        evaluation=evaluate(checkpoint, labelled, found=found),
         reliability=in_bins,
         mistakes=mistakes,
         shuffle=shuffle,

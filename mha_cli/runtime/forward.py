@@ -49,6 +49,20 @@ def pooled_features(
 
 
 @quiet_overflow
+def linear_part(tokens: Array, weights: Weights, config: Config, *_: object) -> Array:
+    """What the linear model adds to the logits of padded tokens, (B, U); arguments as of ``class_probabilities``."""
+    logits: Array = ForwardPass(weights, config).linear_part(tokens)
+    return finite(logits)
+
+
+@quiet_overflow
+def probabilities_of(logits: Array, weights: Weights, config: Config) -> Array:
+    """Probabilities of all classes, (N, C), from logits (N, U)."""
+    probabilities: Array = ForwardPass(weights, config).probabilities_of(logits)
+    return finite(probabilities)
+
+
+@quiet_overflow
 def attention_weights(tokens: Array, weights: Weights, config: Config) -> list[Array]:
     """Which position looks at which: the attention weights (B, H, L, M) of every block; tokens as of ``class_probabilities``."""
     operations = NumpyOperations(keep_attention=True)
@@ -194,6 +208,11 @@ class ForwardPass:
             logits_BU += sums_BLU.sum(axis=1) / np.sqrt(np.maximum(numbers_BL1.sum(axis=1), 1.0))
         return logits_BU
 
+    def linear_part(self, tokens: Any) -> Any:
+        """What the linear model adds to the logits of the last layer, (B, U)."""
+        logits_BU = self.linear_logits(tokens)
+        return logits_BU @ self.weights["classifier/kernel"][-logits_BU.shape[1] :]
+
     def position_weights(self, ids_BL: Any) -> Any:
         """The weight of an n-gram that ends at a token, (B, L): by its position, and by the mean context weights of the words around it.
 
@@ -214,12 +233,14 @@ class ForwardPass:
         return weights_BL
 
     def classify(self, features_BD: Any) -> Any:
-        """The last layer: probabilities of all classes, (B, C), from the features (B, D); each by itself where a text may have several."""
-        bias_C = self.weights["classifier/bias"]
-        logits = features_BD @ self.weights["classifier/kernel"] + bias_C
+        """The last layer: probabilities of all classes, (B, C), from the features (B, D)."""
+        return self.probabilities_of(features_BD @ self.weights["classifier/kernel"] + self.weights["classifier/bias"])
+
+    def probabilities_of(self, logits: Any) -> Any:
+        """Probabilities of all classes, (B, C), from logits (B, U); each by itself where a text may have several."""
         if self.is_multi_label:
             return sigmoid(logits)
-        if bias_C.shape[0] == 1:
+        if self.weights["classifier/bias"].shape[0] == 1:
             second_B1 = sigmoid(logits)
             return self.ops.concatenate([1.0 - second_B1, second_B1], axis=1)
         return softmax(logits)

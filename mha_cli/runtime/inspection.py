@@ -118,7 +118,7 @@ def view_attention(checkpoint: Checkpoint, text: str) -> AttentionView:
         words = pipeline.pieces.pieces(text)
         unknown = [False] * len(words)  # an unknown piece says so itself
     _refuse_what_cannot_be_shown(checkpoint, words, encoded, SHOWN_WEIGHT_BYTES)
-    return _view(checkpoint, encoded, Classifier(checkpoint).predict([text])[0], words, unknown)
+    return _view(checkpoint, encoded, Classifier(checkpoint.always_encoding).predict([text])[0], words, unknown)
 
 
 def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Explanation:
@@ -127,7 +127,7 @@ def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Expl
     Source: Zeiler and Fergus 2014, "Visualizing and Understanding Convolutional Networks", section 4.2; on what attention weights do not
     show: Jain and Wallace 2019, "Attention is not Explanation".
     """
-    classifier, probabilities_NC = Classifier(checkpoint), None
+    classifier, probabilities_NC = Classifier(checkpoint.always_encoding), None
     steps = looking_inside(classifier, text, weight_bytes=WEIGHT_BYTES, label=label)
     try:
         while True:

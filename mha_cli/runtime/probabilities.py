@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.corpus.batches import Rows, padded, scoring_batches
 from mha_cli.errors import MhaError
 from mha_cli.runtime.engine import Engine
-from mha_cli.runtime.forward import class_probabilities, pooled_features
+from mha_cli.runtime.forward import class_probabilities, linear_part, pooled_features, probabilities_of
 from mha_cli.system.processor import available_cores
 from mha_cli.system.working_memory import MOST_BYTES
 
@@ -38,6 +38,8 @@ Result = TypeVar("Result")
 class Scorer:
     """Scores texts with a checkpoint. Those of similar length are computed together.
 
+    The linear model answers alone where the checkpoint says so: the encoder then reads the other texts.
+
     Args:
         engine: engine of the encoder; None takes the fastest one that pays. NumPy computes what the engine has no memory for.
         threads: batches that are computed at once, if memory allows; None takes one for each core.
@@ -47,23 +49,35 @@ class Scorer:
         self._checkpoint = checkpoint
         self._threads = threads or available_cores()
         self._engine = engine or Engine(checkpoint, "auto", threads=self._threads)
+        self.num_encoded = 0  # texts that the encoder has read
 
     def __call__(self, texts: EncodedTexts, on_texts: Callable[[int], None] = lambda _: None) -> Floats:
         """Probabilities of all classes for every text, (N, C); ``on_texts`` is called with the number of texts done so far."""
         pieces = texts.pieces
-        return self._score(texts.input_lengths, lambda row: (texts[row], None if pieces is None else pieces[row]), on_texts)
+        return self._answer(texts.input_lengths, lambda row: (texts[row], None if pieces is None else pieces[row]), on_texts)
 
     def score_each(self, texts: Sequence[EncodedText]) -> Floats:
         """Probabilities of all classes, (N, C), for texts from a ``TextPipeline``."""
-        return self._score_each(texts)
+        return self._answer(*_lengths_and_reader(texts))
 
     def features(self, texts: Sequence[EncodedText], on_texts: Callable[[int], None] = lambda _: None) -> Floats:
         """The pooled output of the encoder, (N, D), for texts from a ``TextPipeline``."""
-        return self._score_each(texts, on_texts, pooled_features)
+        return self._score(*_lengths_and_reader(texts), on_texts, pooled_features)
 
-    def _score_each(self, texts: Sequence[EncodedText], *given: Callable[..., Any]) -> Floats:
-        lengths = np.array([text.input_length for text in texts], dtype=np.int64)
-        return self._score(lengths, lambda row: (texts[row].tokens, texts[row].pieces), *given)
+    def _answer(self, lengths: Int64s, read: Callable[[int], TokensAndPieces], on_texts: Callable[[int], None] = lambda _: None) -> Floats:
+        """Probabilities of all classes: by the linear model alone where it is sure, else by encoder and linear model."""
+        checkpoint, alone = self._checkpoint, self._checkpoint.linear_alone
+        self.num_encoded += len(lengths)
+        if alone is None:
+            return self._score(lengths, read, on_texts)
+        linear_NU = self._score(lengths, lambda row: (read(row)[0], None), forward=linear_part)
+        thresholds_C = checkpoint.label_thresholds if checkpoint.config.is_multi_label else None
+        is_sure_N = alone.is_sure(linear_NU, thresholds_C)
+        probabilities_NC = probabilities_of(alone.logits(linear_NU, thresholds_C), checkpoint.weights, checkpoint.config)
+        rest, num_sure = np.flatnonzero(~is_sure_N), int(is_sure_N.sum())
+        self.num_encoded -= num_sure
+        probabilities_NC[rest] = self._score(lengths[rest], lambda row: read(int(rest[row])), lambda done: on_texts(num_sure + done))
+        return probabilities_NC
 
     def _score(
         self,
@@ -76,7 +90,7 @@ class Scorer:
         checkpoint = self._checkpoint
         memory_estimate = replace(checkpoint.memory_estimate, in_blocks=True)
         memory_estimate.refuse_too_long(int(lengths.max(initial=0)))
-        encoder = self._engine.choose_encoder(lengths)
+        encoder = None if forward is linear_part else self._engine.choose_encoder(lengths)
 
         def compute(rows: Rows) -> Floats:
             longest = int(lengths[rows[-1]])
@@ -88,7 +102,8 @@ class Scorer:
             with errors_naming(checkpoint):
                 return forward(padded_tokens, checkpoint.weights, checkpoint.config, chosen, padded_pieces)
 
-        width = len(checkpoint.class_names) if forward is class_probabilities else checkpoint.config.model.embed_dim
+        widths = {class_probabilities: len(checkpoint.class_names), linear_part: len(checkpoint.weights["classifier/bias"])}
+        width = widths.get(forward, checkpoint.config.model.embed_dim)
         computed, done = np.zeros((len(lengths), width), dtype=np.float32), 0
         most_tokens = min(BATCH_TOKENS, BATCH_NUMBERS // checkpoint.config.model.embed_dim)
         batches = list(scoring_batches(lengths, memory_estimate, most_tokens))
@@ -99,6 +114,11 @@ class Scorer:
             done += len(rows)
             on_texts(done)
         return computed
+
+
+def _lengths_and_reader(texts: Sequence[EncodedText]) -> tuple[Int64s, Callable[[int], TokensAndPieces]]:
+    lengths = np.array([text.input_length for text in texts], dtype=np.int64)
+    return lengths, lambda row: (texts[row].tokens, texts[row].pieces)
 
 
 def in_threads(function: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:

@@ -5,7 +5,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -108,8 +108,8 @@ def application(checkpoint: Checkpoint, most_seconds: float = 30.0) -> FastAPI:
     """The application that answers requests with a checkpoint, each within ``most_seconds``."""
     name = model_figures(checkpoint)["model"]
     checkpoint = replace(checkpoint, name=name)  # messages tell nobody the folders of this machine
-    choice, classifier = Choice(), Classifier(checkpoint)
-    batches, most_texts = Batches(classifier, most_seconds), most_together(len(checkpoint.class_names))
+    choice, classifier, explaining = Choice(), Classifier(checkpoint), Classifier(checkpoint.always_encoding)
+    batches, most_texts = Batches({"texts": classifier, "words": explaining}, most_seconds), most_together(len(checkpoint.class_names))
     page = live_page(checkpoint)
     policy = content_security_policy(page)
     failures: dict[int | str, dict[str, Any]] = {status: {"model": Failure} for status in (400, 408, 413, 415, 421, 422, 429, 500, 503)}
@@ -122,7 +122,7 @@ def application(checkpoint: Checkpoint, most_seconds: float = 30.0) -> FastAPI:
         return plain_json(shown[0] if one else shown)
 
     def inside(text: str) -> Steps:
-        explanation, view = yield from looking_inside(classifier, text, MOST_WORDS)
+        explanation, view = yield from looking_inside(explaining, text, MOST_WORDS)
         attention, blocks = {**view.answer_and_words(), **view.entropies(), "weights": None}, list[str]()
         found = {
             "answer": choice.answer(explanation.prediction).as_json(1),
@@ -233,9 +233,9 @@ class Batches:
     is dropped. A request that would take more than ``most_seconds`` at the speed of the last rounds is refused.
     """
 
-    def __init__(self, classifier: Classifier, most_seconds: float) -> None:
-        self._classifier, self._most_seconds = classifier, most_seconds
-        self._most_together = most_together(len(classifier.classes))
+    def __init__(self, classifiers: Mapping[Unit, Classifier], most_seconds: float) -> None:
+        self._classifiers, self._most_seconds = classifiers, most_seconds
+        self._most_together = most_together(len(classifiers["texts"].classes))
         self._thread = ThreadPoolExecutor(1, "mha")
         self._queues: dict[Unit, list[_Queued]] = {"texts": [], "words": []}
         self._work: asyncio.Task[None] | None = None
@@ -263,7 +263,7 @@ class Batches:
         chosen, room, most = list[tuple[_Queued, Int64s]](), ROUND, self._most_together
         for request in requests:
             if request.probabilities is None:
-                request.go_on(self._classifier)
+                request.go_on(self._classifiers[request.unit])
             if request.finish:
                 continue
             costs, start = request.costs, len(request.texts) - request.left
@@ -279,14 +279,15 @@ class Batches:
         self._cost, self._seconds = DECAY * self._cost + ROUND - room, DECAY * self._seconds + perf_counter() - begun
         for request, _ in chosen:
             if not request.left:
-                request.go_on(self._classifier)
+                request.go_on(self._classifiers[request.unit])
             elif not request.finish:
                 request.refuse_if_slow(float(request.costs[-1]) * self._seconds / self._cost, self._most_seconds)
 
     def _score(self, chosen: list[tuple[_Queued, Int64s]]) -> None:
         """Score rows of each request together; the text of one request fails no other."""
         try:
-            probabilities_NC = self._classifier.probabilities([request.texts[row] for request, rows in chosen for row in rows])
+            classifier = self._classifiers[chosen[0][0].unit]  # that of a round
+            probabilities_NC = classifier.probabilities([request.texts[row] for request, rows in chosen for row in rows])
         except Exception as error:
             if len(chosen) == 1:
                 chosen[0][0].fail(error)

@@ -92,7 +92,7 @@ def taught_by_run(data: PreparedData, path: Path, callbacks: Callbacks) -> Float
     """The probabilities of a run that teaches for all texts, (N + M, C), computed once and kept in a file."""
     assert data.teacher
     teacher, texts = data.teacher
-    score, names = Scorer(teacher), teacher.class_names
+    score, names = Scorer(teacher.always_encoding), teacher.class_names
     taught = computed_once(lambda rows: score(texts.subset(rows)), (len(texts), len(names)), path, "the teacher's answers", callbacks)
     return taught[:, [names.index(name) for name in data.class_names]]
 

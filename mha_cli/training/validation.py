@@ -10,8 +10,10 @@ import numpy as np
 
 from mha_cli.arrays import Floats
 from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.checkpoint.linear_alone import LinearAlone
 from mha_cli.config.settings import Config
 from mha_cli.corpus.class_weights import loss_weights, never_answered
+from mha_cli.linear.alone import fit_linear_alone
 from mha_cli.linear.composition import compose
 from mha_cli.linear.fit import linear_logits
 from mha_cli.linear.one_vs_rest import LinearModel
@@ -34,6 +36,7 @@ class Score:
     stack: Stack  # weights of encoder and linear model
     figures: dict[str, float]  # further metrics of the checkpoint
     thresholds: dict[str, float]  # threshold of each label, if texts may have several; otherwise empty
+    linear_alone: LinearAlone | None  # where the linear model answers alone; None for nowhere
     warning: str  # names the classes that the model never predicts; empty if there are none
 
 
@@ -89,7 +92,8 @@ class Validation:
             figures["accuracy_of_base"] = data.base.metrics.get("validation_accuracy", 0.0)
             figures["accuracy_on_its_held_out_texts"] = float(np.average(right, weights=texts.weights_or_ones[data.held_out_before]))
         loss, accuracy = mean_loss_and_accuracy(probabilities, texts.labels, thresholds, texts.weights)
-        return Score(loss, accuracy, stack, figures, by_label, warning)
+        alone = self._linear_alone(encoder_NU, stack, thresholds if isinstance(thresholds, np.ndarray) else None)
+        return Score(loss, accuracy, stack, figures, by_label, alone, warning)
 
     def _label_thresholds(self, probabilities: Floats) -> Floats:
         """The threshold of each label, chosen by the validation part and, if they are known, by out-of-fold probabilities."""
@@ -99,6 +103,14 @@ class Validation:
             probabilities = np.concatenate([self._out_of_fold, probabilities])
             labels, weights = np.concatenate([train.labels, labels]), np.concatenate([train.weights_or_ones, weights])
         return f1_thresholds(probabilities, labels, weights)
+
+    def _linear_alone(self, encoder_NU: Floats, stack: Stack, thresholds_C: Floats | None) -> LinearAlone | None:
+        """Where the linear model answers alone; an encoder that is trained again would add something else to the logits."""
+        if self._kept is None or self.linear_NU is None or self._config.training.refits_encoder:
+            return None
+        encoder_part = stack.encoder_weight * encoder_NU + stack.bias
+        rule = fit_linear_alone(stack.linear_weight * self.linear_NU, encoder_part, thresholds_C)
+        return rule and rule.shifted(stack.linear_weight * self._kept.bias)  # the classifier's bias, which a linear part lacks
 
     def checkpoint(self, encoder: Mapping[str, Floats], record: EpochRecord, score: Score) -> Checkpoint:
         """The checkpoint of an encoder's weights, with the stack and thresholds of their score and the metrics of their epoch."""
@@ -116,5 +128,6 @@ class Validation:
             weights=compose(encoder, self._kept, score.stack),
             keras_config=self._keras_config,
             thresholds=score.thresholds,
+            linear_alone=score.linear_alone,
             tokenizer=None if self._data.pretrained is None else self._data.pretrained.tokenizer,
         )

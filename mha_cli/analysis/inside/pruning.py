@@ -73,7 +73,8 @@ def without_heads(checkpoint: Checkpoint, heads: list[tuple[int, int]]) -> Check
     config = checkpoint.config.changed(model={"num_heads": num_heads, "key_dim": settings.head_key_dim})
     architecture = keras_config(build_classifier(config, len(checkpoint.vocabulary), len(checkpoint.class_names)))
     thresholds = checkpoint.thresholds if config.is_multi_label else {}  # a multi-label checkpoint needs some
-    return dataclasses.replace(checkpoint, config=config, weights=weights, metrics={}, thresholds=thresholds, keras_config=architecture)
+    smaller = dataclasses.replace(checkpoint.always_encoding, config=config, weights=weights, keras_config=architecture)
+    return dataclasses.replace(smaller, metrics={}, thresholds=thresholds)
 
 
 def prune(
@@ -98,7 +99,7 @@ def prune(
     if retrain_epochs:
         smaller = retrain(smaller, retrain_epochs, data or checkpoint.config.data, callbacks)
     # Both in NumPy: another engine might take only one of them.
-    models = (checkpoint, smaller)
+    models = (checkpoint.always_encoding, smaller.always_encoding)
     before, after = (are_right(Scorer(model, Engine(model))(texts), texts.labels, model.label_thresholds) for model in models)
     write_checkpoint(output, smaller)
     return PruningReport(
@@ -142,4 +143,6 @@ def retrain(checkpoint: Checkpoint, epochs: int, data: DataSection, callbacks: C
             best = validation.checkpoint(trainer.weights(), record, score)
             metrics = best.metrics
         callbacks.on_epoch(record)
-    return dataclasses.replace(checkpoint, weights=best.weights, thresholds=best.thresholds, metrics=metrics)
+    return dataclasses.replace(
+        checkpoint, weights=best.weights, thresholds=best.thresholds, linear_alone=best.linear_alone, metrics=metrics
+    )
