@@ -264,7 +264,7 @@ def _linear_alone(description: dict[str, Any], config: Config, num_classes: int,
     if given is None:
         return None
     fits = isinstance(given, dict) and given.keys() == LinearAlone.__dataclass_fields__.keys() and isinstance(given["shift"], list)
-    require(fits and config.linear is not None, name, "linear_alone does not belong to its settings")
+    require(fits and config.linear is not None and not config.is_multi_label, name, "linear_alone does not belong to its settings")
     rule = LinearAlone(given["margin"], given["scale"], tuple(given["shift"]))
     require(rule.is_valid and len(rule.shift) == num_outputs(num_classes, config.is_multi_label), name, "linear_alone has odd numbers")
     return rule

@@ -71,9 +71,8 @@ class Scorer:
         if alone is None:
             return self._score(lengths, read, on_texts)
         linear_NU = self._score(lengths, lambda row: (read(row)[0], None), forward=linear_part)
-        thresholds_C = checkpoint.label_thresholds if checkpoint.config.is_multi_label else None
-        is_sure_N = alone.is_sure(linear_NU, thresholds_C)
-        probabilities_NC = probabilities_of(alone.logits(linear_NU, thresholds_C), checkpoint.weights, checkpoint.config)
+        is_sure_N = alone.is_sure(linear_NU)
+        probabilities_NC = probabilities_of(alone.logits(linear_NU), checkpoint.weights, checkpoint.config)
         rest, num_sure = np.flatnonzero(~is_sure_N), int(is_sure_N.sum())
         self.num_encoded -= num_sure
         probabilities_NC[rest] = self._score(lengths[rest], lambda row: read(int(rest[row])), lambda done: on_texts(num_sure + done))

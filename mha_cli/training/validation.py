@@ -92,7 +92,7 @@ class Validation:
             figures["accuracy_of_base"] = data.base.metrics.get("validation_accuracy", 0.0)
             figures["accuracy_on_its_held_out_texts"] = float(np.average(right, weights=texts.weights_or_ones[data.held_out_before]))
         loss, accuracy = mean_loss_and_accuracy(probabilities, texts.labels, thresholds, texts.weights)
-        alone = self._linear_alone(encoder_NU, stack, thresholds if isinstance(thresholds, np.ndarray) else None)
+        alone = None if is_multi_label else self._linear_alone(encoder_NU, stack)
         return Score(loss, accuracy, stack, figures, by_label, alone, warning)
 
     def _label_thresholds(self, probabilities: Floats) -> Floats:
@@ -104,12 +104,11 @@ class Validation:
             labels, weights = np.concatenate([train.labels, labels]), np.concatenate([train.weights_or_ones, weights])
         return f1_thresholds(probabilities, labels, weights)
 
-    def _linear_alone(self, encoder_NU: Floats, stack: Stack, thresholds_C: Floats | None) -> LinearAlone | None:
+    def _linear_alone(self, encoder_NU: Floats, stack: Stack) -> LinearAlone | None:
         """Where the linear model answers alone; an encoder that is trained again would add something else to the logits."""
         if self._kept is None or self.linear_NU is None or self._config.training.refits_encoder:
             return None
-        encoder_part = stack.encoder_weight * encoder_NU + stack.bias
-        rule = fit_linear_alone(stack.linear_weight * self.linear_NU, encoder_part, thresholds_C)
+        rule = fit_linear_alone(stack.linear_weight * self.linear_NU, stack.encoder_weight * encoder_NU + stack.bias)
         return rule and rule.shifted(stack.linear_weight * self._kept.bias)  # the classifier's bias, which a linear part lacks
 
     def checkpoint(self, encoder: Mapping[str, Floats], record: EpochRecord, score: Score) -> Checkpoint:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mha_cli.checkpoint.file import Checkpoint, write_checkpoint
+from mha_cli.checkpoint.linear_alone import LinearAlone
 from mha_cli.config.loading import config_from_dict, config_to_dict
 from mha_cli.config.parameters import parameter_table
 from mha_cli.errors import MhaError
@@ -210,6 +211,20 @@ def description(original: Original, rng: random.Random) -> Made:
         yield f"a threshold of {str(number)[:9]}", unfit, r"its thresholds are not numbers from 0 to 1"
     for value in ({"positive": 0}, {"positive": 1, "negative": rng.random()}):
         yield f"thresholds {value}", sealed(members, thresholds=value), replace(same, thresholds=value)
+    alone = {"margin": 0.5, "scale": 2, "shift": [rng.random()]}
+    yield "linear_alone", sealed(members, linear_alone=alone), replace(same, linear_alone=LinearAlone(0.5, 2, tuple(alone["shift"])))
+    for value in ([], True, {"margin": 0.5}, alone | {"more": 1}, alone | {"shift": 0.0}):
+        yield f"linear_alone {value}", sealed(members, linear_alone=value), "linear_alone does not belong to its settings"
+    for other in (
+        {"margin": -0.5},
+        {"scale": 0},
+        {"margin": np.nan},
+        {"scale": True},
+        {"shift": []},
+        {"shift": [0.0, 0.0]},
+        {"shift": [[]]},
+    ):
+        yield f"linear_alone {other}", sealed(members, linear_alone=alone | other), "linear_alone has odd numbers"
     yield "an entry too many", sealed(members, nonsense=1), same
     yield "a tokenizer", sealed(members | {"tokenizer.json": b"{}"}), "its settings and tokenizer.json do not go together"
     for name, most in (("mha.json", 1_000_000), ("metadata.json", 4_000_000), ("config.json", 4_000_000)):

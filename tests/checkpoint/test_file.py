@@ -13,6 +13,7 @@ import pytest
 from mha_cli.checkpoint import archive, file
 from mha_cli.checkpoint.archive import open_archive
 from mha_cli.checkpoint.file import MEMBERS, Checkpoint, read_checkpoint, write_checkpoint
+from mha_cli.checkpoint.linear_alone import LinearAlone
 from mha_cli.checkpoint.quantization import dequantize, quantize
 from mha_cli.config.settings import FilesData
 from mha_cli.errors import MhaError, printable
@@ -56,6 +57,7 @@ EMPTY = {"embedding/token_embedding/words": np.ones((2, 14), np.float32)}
         small_checkpoint(("1", "2", "[bold]\x1b[31m", "é\n🙂", ""), positions="sinusoidal", num_blocks=3, key_dim=3),
         small_checkpoint(max_ngram=3, ngram_buckets=8, subword_buckets=8),
         dataclasses.replace(small_checkpoint(), thresholds={"pos": 2 / 3, "neg": 0.0}),  # to the last digit
+        dataclasses.replace(small_checkpoint(linear={"buckets": 16}), linear_alone=LinearAlone(0.1, 1.5, (-2 / 3,))),
         dataclasses.replace(small_checkpoint(), vocabulary=Vocabulary([]), weights=small_checkpoint().weights | EMPTY),
     ],
 )

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mha_cli.checkpoint.linear_alone import LinearAlone, distances
 from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.errors import MhaError
 from mha_cli.runtime import probabilities
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.engine import Engine, EngineName
+from mha_cli.runtime.forward import linear_part, probabilities_of
 from mha_cli.runtime.probabilities import Scorer, in_threads
 from tests.checkpoints import as_read, small_checkpoint
 from tests.reviews import encoded
@@ -35,6 +37,25 @@ def test_threads_change_nothing(engine: EngineName, monkeypatch: pytest.MonkeyPa
     found = Scorer(checkpoint, Engine(checkpoint, engine, threads=3), threads=3)(reviews, done.append)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
     assert done == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("a", "b", "c")])
+def test_the_encoder_reads_the_texts_of_which_the_linear_model_is_not_sure(names: tuple[str, ...]) -> None:
+    model = small_checkpoint(names, linear={"buckets": 16})
+    reviews = some_reviews(len(model.vocabulary))
+    linear = np.concatenate([linear_part(review[None], model.weights, model.config) for review in as_arrays(reviews)])
+    for margin, num_encoded in ((0.0, 1), (float(np.median(distances(linear))), 4), (1e9, 8)):  # 1: a text without words
+        rule = LinearAlone(margin, 1.5, (0.0,) * linear.shape[1])
+        score, done = Scorer(probabilities.replace(model, linear_alone=rule)), list[int]()
+        found, together, is_sure = score(reviews, done.append), Scorer(model)(reviews), rule.is_sure(linear)
+        np.testing.assert_allclose(found[~is_sure], together[~is_sure], atol=1e-6)
+        alone = probabilities_of(rule.logits(linear), model.weights, model.config)
+        np.testing.assert_allclose(found[is_sure], alone[is_sure], atol=1e-6)
+        assert (score.num_encoded, done[-1]) == (num_encoded, 8) == ((~is_sure).sum(), len(LENGTHS))
+
+
+def as_arrays(reviews: EncodedTexts) -> list[Any]:
+    return [np.append(reviews.tokens[start:stop], 0)[: max(1, stop - start)] for start, stop in pairwise(reviews.offsets)]
 
 
 def test_no_more_threads_than_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
