@@ -1,3 +1,4 @@
+import dataclasses
 import json
 from pathlib import Path
 from shutil import copytree
@@ -7,7 +8,9 @@ import pytest
 
 import mha_cli
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
+from mha_cli.checkpoint.linear_alone import LinearAlone
 from mha_cli.config.settings import SampleData
+from mha_cli.runtime.classifier import Classifier
 from mha_cli.sources.sample import SampleTexts
 from tests.checkpoints import small_checkpoint, write_run
 from tests.cli.command import Mha, Run, has_control_characters, run_mha, tree
@@ -109,3 +112,29 @@ def test_one_class_has_no_roc_curve(small: Path, mha: Mha, tmp_path: Path) -> No
     (tmp_path / "mine.csv").write_text("text,label\nthe film,pos\nsuperb,pos\n")
     assert mha("evaluate", small, "--data", "mine.csv", "--json").json["roc_auc"] is None
     assert "not defined: a class does not occur" in mha("evaluate", small, "--data", "mine.csv").stdout
+
+
+def test_the_linear_model_alone_where_it_is_sure(mha: Mha, tmp_path: Path) -> None:
+    """Both commands let it answer, and both let the encoder read every text on request."""
+    model = small_checkpoint(linear={"buckets": 16})
+    sure = dataclasses.replace(model, linear_alone=LinearAlone(0.0, 2.0, (0.1,)))
+    write_checkpoint(tmp_path / "model.keras", sure)
+    texts = ["superb film", "dreadful", "not the film", "the superb"]
+    (tmp_path / "more.csv").write_text("text,label\n" + "".join(f"{text},pos\n" for text in texts))
+
+    def figures(*options: str) -> tuple[float, list[float], list[float]]:
+        scored = mha("evaluate", "model.keras", "--data", "more.csv", "--json", *options).json
+        answered = mha("predict", "-c", "model.keras", "--json", *options, stdin="".join(f"{text}\n" for text in texts)).lines
+        probabilities = [json.loads(line)["probabilities"]["pos"] for line in answered]
+        return scored["encoded_share"], [scored["loss"]], probabilities
+
+    for share, checkpoint, options in ((0.0, sure, ()), (1.0, model, ("--always-encode",))):
+        expected = [prediction.probabilities["pos"] for prediction in Classifier(checkpoint).predict(texts)]
+        found_share, loss, probabilities = figures(*options)
+        assert found_share == share
+        np.testing.assert_allclose(probabilities, expected, atol=1e-5)
+        np.testing.assert_allclose(loss, [-np.log(expected).mean()], atol=1e-5)
+    shown = mha("evaluate", "model.keras", "--data", "more.csv").stdout
+    assert "read by the encoder" in shown
+    assert "0.0% of the texts; the linear model was sure of the others" in " ".join(shown.replace("│", " ").split())
+    assert "read by" not in mha("evaluate", "model.keras", "--data", "more.csv", "--always-encode").stdout
