@@ -62,7 +62,7 @@ class Scorer:
 
     def features(self, texts: Sequence[EncodedText], on_texts: Callable[[int], None] = lambda _: None) -> Floats:
         """The pooled output of the encoder, (N, D), for texts from a ``TextPipeline``."""
-        return self._score(*_lengths_and_reader(texts), on_texts, pooled_features)
+        return self._score(*_lengths_and_reader(texts), on_texts, pooled_features, self._checkpoint.config.model.embed_dim)
 
     def _answer(self, lengths: Int64s, read: Callable[[int], TokensAndPieces], on_texts: Callable[[int], None] = lambda _: None) -> Floats:
         """Probabilities of all classes: by the linear model alone where it is sure, else by encoder and linear model."""
@@ -70,11 +70,12 @@ class Scorer:
         self.num_encoded += len(lengths)
         if alone is None:
             return self._score(lengths, read, on_texts)
-        linear_NU = self._score(lengths, lambda row: (read(row)[0], None), forward=linear_part)
+        linear_NU = self._score(lengths, lambda row: (read(row)[0], None), forward=linear_part, width=len(alone.shift))
         is_sure_N = alone.is_sure(linear_NU)
         probabilities_NC = probabilities_of(alone.logits(linear_NU), checkpoint.weights, checkpoint.config)
         rest, num_sure = np.flatnonzero(~is_sure_N), int(is_sure_N.sum())
         self.num_encoded -= num_sure
+        on_texts(num_sure)
         probabilities_NC[rest] = self._score(lengths[rest], lambda row: read(int(rest[row])), lambda done: on_texts(num_sure + done))
         return probabilities_NC
 
@@ -84,8 +85,9 @@ class Scorer:
         read: Callable[[int], TokensAndPieces],
         on_texts: Callable[[int], None] = lambda _: None,
         forward: Callable[..., Floats] = class_probabilities,
+        width: int | None = None,
     ) -> Floats:
-        """What ``forward`` computes of texts of these lengths; ``read`` gives a text by its number."""
+        """What ``forward`` computes of texts of these lengths, (N, width), by default (N, C); ``read`` gives a text by its number."""
         checkpoint = self._checkpoint
         memory_estimate = replace(checkpoint.memory_estimate, in_blocks=True)
         memory_estimate.refuse_too_long(int(lengths.max(initial=0)))
@@ -101,9 +103,7 @@ class Scorer:
             with errors_naming(checkpoint):
                 return forward(padded_tokens, checkpoint.weights, checkpoint.config, chosen, padded_pieces)
 
-        widths = {class_probabilities: len(checkpoint.class_names), linear_part: len(checkpoint.weights["classifier/bias"])}
-        width = widths.get(forward, checkpoint.config.model.embed_dim)
-        computed, done = np.zeros((len(lengths), width), dtype=np.float32), 0
+        computed, done = np.zeros((len(lengths), width or len(checkpoint.class_names)), dtype=np.float32), 0
         most_tokens = min(BATCH_TOKENS, BATCH_NUMBERS // checkpoint.config.model.embed_dim)
         batches = list(scoring_batches(lengths, memory_estimate, most_tokens))
         most_bytes = max((memory_estimate.num_bytes(len(rows), int(lengths[rows[-1]])) for rows in batches), default=1)
