@@ -12,12 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.analysis.intervals import bootstrap, interval, wilson_interval
+from mha_cli.analysis.level_scores import LevelScores, level_scores
 from mha_cli.analysis.thresholds import Measure, ThresholdScore, find_thresholds, score_thresholds
 from mha_cli.arrays import Bools, Float64s, Floats, Int64s
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.corpus.class_weights import never_answered
 from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.preparation.scored_texts import LabelledTexts
+from mha_cli.runtime.levels import THRESHOLD, levels_of
 from mha_cli.runtime.metrics import answers_among, calibration_error, class_counts, f1_scores, mean_loss_and_accuracy, shares
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.sources.targets import Labels
@@ -92,6 +94,7 @@ class Evaluation(ScoredTexts):
     by_length: list[Range]  # accuracy by the tokens that the model reads, in quarters of the longest that it can read
     seconds: float  # time for the forward passes
     encoded_share: float  # share of the texts that the encoder has read, in [0, 1]; the linear model was sure of the others
+    levels: LevelScores | None = None  # of labels in levels
 
 
 @dataclass(frozen=True)
@@ -186,6 +189,7 @@ def evaluate_classes(
         thresholds = find_thresholds(probabilities, labels, names, *target)
     elif checkpoint.thresholds:
         thresholds = score_thresholds(probabilities, labels, names, checkpoint.thresholds)
+    levels, threshold = levels_of(checkpoint), checkpoint.metrics.get(THRESHOLD, 0.0)
     return Evaluation(
         **of_texts,
         accuracy=accuracy,
@@ -200,6 +204,7 @@ def evaluate_classes(
         confusion=confusion.tolist(),
         confusions=most_frequent_confusions(confusion, names),
         thresholds=thresholds,
+        levels=level_scores(levels, probabilities, labels, threshold) if levels else None,
         by_probability=accuracy_by(probabilities.max(axis=1), PROBABILITIES, correct),
         by_length=accuracy_by(texts.lengths, sorted({longest * quarter // 4 for quarter in (1, 2, 3, 4)} - {0}), correct),
     )

@@ -52,6 +52,7 @@ def predict(
     threshold: Annotated[
         float | None, Option(min=0, max=1, metavar="P", help="Least probability of a label.", show_default="the checkpoint's")
     ] = None,
+    level: Annotated[int | None, Option(min=1, metavar="N", help="Answer on this level.", show_default="the finest that is sure")] = None,
     only: Annotated[list[str] | None, Option(metavar="CLASS", help="Print the records of this class; can be repeated.")] = None,
     quiet: Annotated[bool, Option("--quiet", "-q", help="With --only: print nothing, end at the first match.")] = False,
     workers: Annotated[
@@ -87,7 +88,7 @@ def predict(
     if given:
         reading.refuse()
     look_at_names(given)
-    choice = Choice(threshold, tuple(only or ()), _number_of_classes(top_k))
+    choice = Choice(threshold, tuple(only or ()), _number_of_classes(top_k), level)
     on_terminal = output is None and sys.stdout.isatty()
     as_records = bool(only) and not (as_json or on_terminal or fields or top_k)
     formats: list[Format] = ["lines"] if given else [reading.record_format or format_of(path) for path in paths]
@@ -97,12 +98,14 @@ def predict(
     from mha_cli.cli.answers import answer_writer, with_columns_of_the_first
     from mha_cli.runtime.classifier import Classifier
     from mha_cli.runtime.engine import Engine
+    from mha_cli.runtime.levels import levels_of
     from mha_cli.runtime.stream import Answering, usual_workers
     from mha_cli.text.vocabulary import warning_of_unknown
 
     model, _ = load_checkpoint(checkpoint)
     model = model.always_encoding if always_encode else model
-    choice.refuse_unknown(model.class_names)
+    levels = levels_of(model)
+    choice.refuse_unknown(levels.names if levels else model.class_names, levels is not None)
     answering = Answering(Classifier(model, Engine(model, engine, precision)), workers or usual_workers())
     names, warnings = fields or [], list[str]()
     if given:

@@ -13,6 +13,7 @@ from mha_cli.errors import listed, plural, printable
 if TYPE_CHECKING:
     from mha_cli.analysis.comparison import Comparison
     from mha_cli.analysis.evaluation import ClassScore, Evaluation, LabelEvaluation, Range
+    from mha_cli.analysis.level_scores import LevelScores
     from mha_cli.analysis.shuffle import ShuffleResult
     from mha_cli.describe.profile import TextFigures
     from mha_cli.export.formats import Export
@@ -70,11 +71,24 @@ def evaluation(result: Evaluation) -> None:
         **_read_by_encoder(result),
     }
     print_figures(f"{result.data}, split {result.split}", figures.items())
+    if result.levels:
+        _print_levels(result.levels)
     _print_scores("class", "Classes", result.classes, TABLE_CLASSES)
     _print_thresholds(result)
     _print_confusions(result)
     _print_ranges("Answers with a probability of", result.by_probability, ".0%")
     _print_ranges("Texts of so many tokens", result.by_length, ",.0f")
+
+
+def _print_levels(scores: LevelScores) -> None:
+    accuracies = {f"accuracy of level {level}": f"{accuracy:.2%}" for level, accuracy in enumerate(scores.accuracy, 1)}
+    answers = f"{scores.precision:.4f}, {scores.recall:.4f}, {scores.f1:.4f}"
+    figures = {
+        f"answers of {scores.threshold:.0%} or more": f"{answers} (hierarchical precision, recall, F1)",
+        "most probable classes": f"{scores.f1_of_classes:.4f} (hierarchical F1)",
+        "wrong classes": f"{scores.num_within:,} in the right branch, {scores.num_across:,} in another",
+    }
+    print_figures("Levels", (accuracies | figures).items())
 
 
 def _read_by_encoder(result: Evaluation | LabelEvaluation) -> dict[str, str]:

@@ -75,7 +75,9 @@ def _apply_override(document: YamlDocument, override: str, earlier: Sequence[tup
     if not equals or not all(keys):
         raise MhaError(f"--set {printable(override)}: not of the form KEY.PATH=VALUE", "write for example --set model.num_heads=4")
     is_quoted = len(text) > 2 and text[0] == text[-1] and text[0] in "\"'"
-    is_plain = keys == ("data", "label_separator") and text not in ("", "null") and not is_quoted  # most mean something else in YAML
+    is_plain = (
+        keys in (("data", "label_separator"), ("data", "label_levels")) and text not in ("", "null") and not is_quoted
+    )  # most mean something else in YAML
     value: Any = text if is_plain else parse_yaml(text, f"--set {printable(dotted)}").value
     node = document.value
     for depth, key in enumerate(keys[:-1]):

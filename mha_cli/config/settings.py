@@ -128,6 +128,12 @@ class FilesData(DataSettings):
     label_separator: str | None = Field(
         None, min_length=1, max_length=10, description="What separates several labels of one text; null if a text has one."
     )
+    label_levels: str | None = Field(
+        None,
+        min_length=1,
+        max_length=10,
+        description='What separates the levels of a label, from coarse to fine, as ">" in `a > b`; null for none.',
+    )
     encoding: str | None = Field(None, description="Encoding, such as windows-1252; null is UTF-8, or the encoding of a byte-order mark.")
     quoting: bool = Field(True, description="Read quotes in tables as in CSV; false reads them as ordinary characters.")
 
@@ -385,6 +391,11 @@ class Config(Settings):
         return (isinstance(self.data, FilesData) and self.data.label_separator) or LABEL_SEPARATOR
 
     @property
+    def label_levels(self) -> str | None:
+        """What stands between the levels of a label; None where labels have no levels."""
+        return self.data.label_levels if isinstance(self.data, FilesData) else None
+
+    @property
     def learns_from_validation(self) -> bool:
         """Whether a part of the checkpoint's model learns from the validation part."""
         return self.training.refits_encoder or self.refits_linear
@@ -410,6 +421,8 @@ class Config(Settings):
             raise MhaError("task=multi-label, and every text has one label", "set data.label_separator, or give lists of labels")
         if several and self.training.class_weights != "none":
             raise MhaError("training.class_weights=balanced weighs texts by their one class, and texts have several labels", "take none")
+        if several and self.label_levels:
+            raise MhaError("data.label_levels reads one label per text, and texts have several", "take null")
         return self.changed(task="multi-label") if several else self
 
     def of_checkpoint(self) -> Self:

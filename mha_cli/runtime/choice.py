@@ -21,6 +21,7 @@ class Answer(NamedTuple):
     probability: float  # probability of the label, of several that of the least probable one; without any, of the most probable class
     num_top: int = 0  # number of most probable classes that are asked for; 0 for the answer alone
     top: Sequence[tuple[str, float]] = ()  # so many of them, or fewer, and their probabilities
+    path: tuple[str, ...] = ()  # the levels of the label, where labels have some
 
     def as_json(self, number: int) -> dict[str, object]:
         """All about the text with this id, as ``mha predict --json`` prints it."""
@@ -29,6 +30,7 @@ class Answer(NamedTuple):
         return {
             "id": number,
             **({"label": self.label} if self.labels is None else {"labels": self.labels}),
+            **({"path": [*self.path]} if prediction.levels else {}),
             "probability": round(self.probability, 6),
             "probabilities": {name: round(value, 6) for name, value in probabilities.items()},
             "tokens": prediction.num_tokens,
@@ -46,9 +48,12 @@ class Choice:
     threshold: float | None = None  # probability in [0, 1] that a class needs to be an answer; None takes the checkpoint's thresholds
     only: tuple[str, ...] = ()  # classes that are looked for; empty means all
     top_k: int | Literal["all"] | None = None  # number of most probable classes to give, or all; None is the answer alone
+    level: int | None = None  # level of the answers, from 1, where labels have some; None is the finest that is sure enough
 
-    def refuse_unknown(self, class_names: Sequence[str]) -> None:
-        """Refuse to look for a class that the model does not have."""
+    def refuse_unknown(self, class_names: Sequence[str], has_levels: bool = False) -> None:
+        """Refuse to look for a class, or a level, that the model does not have; in levels, all nodes are classes."""
+        if self.level is not None and not has_levels:
+            raise MhaError("--level: the labels of the model have no levels", "leave it out, or train with data.label_levels")
         for name in self.only:
             if name not in class_names:
                 raise MhaError(
@@ -57,8 +62,15 @@ class Choice:
 
     def answer(self, prediction: Prediction) -> Answer:
         """The answer to a text."""
-        probabilities, labels = prediction.probabilities, None
-        if prediction.labels is None:
+        probabilities, labels, path = prediction.probabilities, None, tuple[str, ...]()
+        label: str | None
+        if prediction.levels:
+            threshold = prediction.level_threshold if self.threshold is None else self.threshold
+            label, path, probability = prediction.node(threshold, self.level)
+            wanted = [prediction.levels.path_of(name) for name in self.only]
+            if probability < (self.threshold or 0.0) or (wanted and not any(path[: len(above)] == above for above in wanted)):
+                label, path = None, ()
+        elif prediction.labels is None:
             label = self._label(prediction)
             probability = prediction.probability if label is None else probabilities[label]
         else:
@@ -66,9 +78,9 @@ class Choice:
             label = prediction.label_separator.join(labels) or None
             probability = min(map(probabilities.__getitem__, labels), default=prediction.probability)
         if self.top_k is None:
-            return Answer(prediction, label, labels, probability)
+            return Answer(prediction, label, labels, probability, path=path)
         num_top = len(probabilities) if self.top_k == "all" else min(self.top_k, len(probabilities))
-        return Answer(prediction, label, labels, probability, num_top, self._top(prediction, num_top))
+        return Answer(prediction, label, labels, probability, num_top, self._top(prediction, num_top), path)
 
     def _label(self, prediction: Prediction) -> str | None:
         """The most probable class; None if it is not probable enough, or not looked for.

@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from mha_cli.arrays import Floats, Int32s
 from mha_cli.checkpoint.file import Checkpoint, write_checkpoint
 from mha_cli.config.parameters import input_names
 from mha_cli.config.settings import LABEL_SEPARATOR
 from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.forward import class_probabilities
+from mha_cli.runtime.levels import THRESHOLD, Levels, Node, levels_of
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.sources.in_memory import texts_in
 from mha_cli.text.encoding import EncodedText
@@ -33,18 +36,29 @@ class Prediction:
     threshold: float = 0.0  # probability that the checkpoint asks of that class, in [0, 1]
     labels: tuple[str, ...] | None = None  # classes that reach their thresholds, the most probable first; None if a text has one label
     label_separator: str = LABEL_SEPARATOR  # separator of the labels in one cell
+    levels: Levels | None = None  # the tree of labels in levels
+    level_threshold: float = 0.0  # probability that an answer in levels needs
 
     @property
     def answer(self) -> str | None:
-        """The most probable class; None if it is below its threshold. Of several labels, all in one cell."""
+        """The most probable class; None if it is below its threshold. Of several labels, all in one cell. In levels, a node's name."""
+        if self.levels:
+            return self.node(self.level_threshold).name
         if self.labels is not None:
             return self.label_separator.join(self.labels) or None
         return None if self.is_withheld else self.label
 
+    def node(self, threshold: float = 0.0, level: int | None = None) -> Node:
+        """The answer in levels: the finest node that reaches a threshold, or the most probable one of a level."""
+        assert self.levels
+        of_nodes_1M = self.levels.probabilities(np.array([[*self.probabilities.values()]], np.float32))
+        (number,) = self.levels.finest(of_nodes_1M, threshold) if level is None else self.levels.at_level(of_nodes_1M, level)
+        return Node(self.levels.names[number], self.levels.paths[number], float(of_nodes_1M[0, number]))
+
     @property
     def is_withheld(self) -> bool:
         """Whether the one label of the text is below its threshold in the checkpoint."""
-        return self.labels is None and self.probability < self.threshold
+        return self.labels is None and self.levels is None and self.probability < self.threshold
 
     @property
     def num_words(self) -> int:
@@ -80,7 +94,7 @@ class Classifier:
         self.checkpoint = checkpoint
         self.engine = engine or Engine(checkpoint)
         self.text_pipeline = checkpoint.text_pipeline
-        self._scorer = Scorer(checkpoint, self.engine, threads=1)
+        self._scorer, self._levels = Scorer(checkpoint, self.engine, threads=1), levels_of(checkpoint)
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -113,6 +127,7 @@ class Classifier:
         """The predictions for texts from their probabilities (N, C)."""
         names, thresholds, config = self.checkpoint.class_names, self.checkpoint.thresholds, self.checkpoint.config
         label_thresholds, separator = self.checkpoint.label_thresholds.tolist(), config.cell_separator
+        level_threshold = self.checkpoint.metrics.get(THRESHOLD, 0.0)
         predictions = []
         for text, code, row in zip(texts, encoded, probabilities.tolist(), strict=True):
             probability = max(row)
@@ -121,7 +136,8 @@ class Classifier:
                 ranked = sorted(zip(row, names, label_thresholds, strict=True), key=lambda item: -item[0])
                 labels = tuple([name for likely, name, threshold in ranked if likely >= threshold])
             by_class, counts = dict(zip(names, row, strict=True)), (code.num_tokens, len(code.tokens), code.num_unknown, code.num_marks)
-            predictions.append(Prediction(text, label, probability, by_class, *counts, thresholds.get(label, 0.0), labels, separator))
+            least, in_levels = thresholds.get(label, 0.0), (self._levels, level_threshold)
+            predictions.append(Prediction(text, label, probability, by_class, *counts, least, labels, separator, *in_levels))
         return predictions
 
 

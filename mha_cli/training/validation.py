@@ -20,6 +20,7 @@ from mha_cli.linear.one_vs_rest import LinearModel
 from mha_cli.linear.stacking import Stack, answers_alone, fit_stack, probabilities_of
 from mha_cli.model.classifier import build_classifier, keras_config
 from mha_cli.preparation.prepare import PreparedData
+from mha_cli.runtime.levels import THRESHOLD, Levels, best_threshold
 from mha_cli.runtime.metrics import are_right, calibration_error, mean_loss_and_accuracy
 from mha_cli.sources.targets import are_several
 from mha_cli.system.callbacks import EpochRecord
@@ -80,7 +81,9 @@ class Validation:
         probabilities = probabilities_of(stack.logits(encoder_NU, 0.0 if linear_NU is None else linear_NU), is_multi_label)
         thresholds = self._label_thresholds(probabilities) if is_multi_label else 0.5
         by_label = dict(zip(data.class_names, thresholds.tolist(), strict=True)) if isinstance(thresholds, np.ndarray) else {}
-        figures, warning = dict[str, float](), ""
+        figures, warning, separator = dict[str, float](), "", self._config.label_levels
+        if separator:
+            figures[THRESHOLD] = best_threshold(Levels(data.class_names, separator), probabilities, texts.labels)
         if not is_multi_label:
             predicted = probabilities.argmax(axis=1)
             warning = never_answered(self._config.training.class_weights, data.class_names, texts.labels, predicted)
