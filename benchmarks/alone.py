@@ -1,7 +1,7 @@
 """What changes where the linear model answers alone: the texts of test files, with this rule and without; prints only.
 
-    python benchmarks/alone.py FOLDER trec6 ag                       # NAME_train.csv and NAME_test.csv
-    python benchmarks/alone.py FOLDER ag --config recipe.yaml        # a copy of the recipe `pretrained` that names an encoder
+python benchmarks/alone.py FOLDER trec6 ag                       # NAME_train.csv and NAME_test.csv
+python benchmarks/alone.py FOLDER ag --config recipe.yaml        # a copy of the recipe `pretrained` that names an encoder
 """
 
 import argparse
@@ -36,7 +36,9 @@ def compare(name: str, run: Path, test: Path) -> None:
         f1 = f1_score(truth, answers[way], average="macro")
         loss = -np.log(np.maximum(probabilities[known, truth[known]], 1e-7)).mean()
         error = calibration_error(probabilities[known], truth[known])
-        figures = f"accuracy {accuracy:.2%}, macro F1 {f1:.4f}, loss {loss:.4f}, calibration error {error:.4f}, {len(texts) / seconds:,.0f}/s"
+        figures = (
+            f"accuracy {accuracy:.2%}, macro F1 {f1:.4f}, loss {loss:.4f}, calibration error {error:.4f}, {len(texts) / seconds:,.0f}/s"
+        )
         print(f"{name}, {way}: read by the encoder {share:.1%}, {figures}", flush=True)
     print(f"{name}: {(answers['always'] != answers['alone']).sum()} of {len(texts):,} answers change", flush=True)
 

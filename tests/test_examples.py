@@ -91,7 +91,7 @@ NOT_RUN = {
 REVIEWS = ("A superb, moving film.", "Great cast, awful script.")
 """The packaged model gives the first pos and the second neg, each with more than 0.9."""
 
-WRITTEN_BY_INIT = "reviews.yaml", "tickets.yaml"  # configs of lines that follow on ``mha init``
+WRITTEN_BY_INIT = "reviews.yaml", "tickets.yaml", "requests.yaml"  # configs of lines that follow on ``mha init``
 
 
 def not_run(code: str) -> str | None:
@@ -286,6 +286,8 @@ def prepare(folder: Path) -> None:
     write_table(folder / "labels.csv", [(*row, "random") for row in labelled], "text,label,drawn")
     tags = [(text, ("billing", "billing|refund", "refund", "")[number % 4]) for number, text, _, _ in rows]
     write_table(folder / "tickets.csv", tags, "text,tags")
+    of_levels = ("hardware > printer", "hardware > screen", "software > mail", "software > login")
+    write_table(folder / "requests.csv", [(text, of_levels[number % 4]) for number, text, _, _ in rows], "text,label")
     write_table(folder / "new.csv", enumerate(REVIEWS), "id,review")
     (folder / "review.txt").write_text(REVIEWS[0])
     (folder / "reviews.txt").write_text("\n".join(REVIEWS))

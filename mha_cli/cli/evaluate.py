@@ -51,6 +51,8 @@ def evaluate(
     from mha_cli.preparation.scored_texts import labelled_texts, learnt_texts
 
     model, path = load_checkpoint(checkpoint)
+    if target and model.config.label_levels:
+        raise MhaError("--find-threshold: labels in levels have one threshold, which the training chooses", "leave it out")
     model = model.always_encoding if always_encode else model
     if output is not None:
         output = checkpoint_in(output)

@@ -263,6 +263,8 @@ def layout_rows(layout: Layout) -> Iterator[tuple[str, str]]:
         yield "columns", listed(layout.columns)
         yield "text column", f"{layout.text_column} ({layout.text_reason})"
         yield "label column", f"{layout.label_column} ({layout.label_reason})"
+    if layout.label_levels:
+        yield "label levels", f"{layout.label_levels} (from coarse to fine)"
     if layout.label_separator:
         yield "label separator", f"{layout.label_separator} (several labels per text, such as {printable(layout.label_example, 40)})"
 

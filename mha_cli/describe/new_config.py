@@ -70,6 +70,8 @@ def _data_section(profile: DataProfile) -> Iterator[str]:
     if layout.label_separator:
         several = f"several labels per text, such as {printable(layout.label_example, 40)}"
         yield f"  label_separator: {json.dumps(layout.label_separator)}  # {several}"
+    if layout.label_levels:
+        yield f"  label_levels: {json.dumps(layout.label_levels)}  # labels have levels, from coarse to fine; null takes each as a whole"
     respelt, classes = find_respelt(profile.texts.classes), profile.texts.classes
     for sure, reason in ((True, "labels that differ in case alone"), (False, "for labels that mean the same; both spellings are frequent")):
         pairs = [(name, other) for name, other in respelt.items() if (classes[name] <= LIKELY_RESPELT * classes[other]) == sure]

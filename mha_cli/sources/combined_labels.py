@@ -1,12 +1,13 @@
-"""Labels that look like several labels in one cell."""
+"""Labels that look like several labels in one cell, or like one label in levels."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from mha_cli.errors import printable
 from mha_cli.sources.labels import is_spelt_out, labels_in
 
 SEPARATORS = ",;|/"  # characters that may separate the labels in a cell
+LEVEL_SEPARATORS = ">", "::", "/", ":"
 LEAST_COMBINED = 3  # least texts whose parts are all classes, or different cells whose parts occur in others, that are reported
 MOST_CHARACTERS = 1000  # characters of a label above which it is not taken apart
 
@@ -41,6 +42,22 @@ def find_combined(classes: Mapping[str, int]) -> tuple[int, str, str]:
         ):
             return sum(classes[name] for name in recurring), max(recurring, key=classes.__getitem__), separator
     return 0, "", ""
+
+
+def find_levels(classes: Iterable[str]) -> str:
+    """What separates the levels of labels such as ``hardware > printer``; empty where they have none.
+
+    Half of the labels have levels, and more than one first level has several labels below it. The parts have letters, as those of dates
+    and the parts of addresses (``http://…``) do not.
+    """
+    names = {*classes}
+    for separator in LEVEL_SEPARATORS:
+        paths = [path for name in names if len(path := [part.strip() for part in name.split(separator)]) > 1]
+        paths = [path for path in paths if all(any(map(str.isalpha, part)) for part in path)]
+        families = Counter(path[0] for path in paths)
+        if len(paths) >= max(LEAST_COMBINED, len(names) / 2) and sum(number > 1 for number in families.values()) > 1:
+            return separator
+    return ""
 
 
 def combined_in_words(label: str, separator: str) -> str:

@@ -18,7 +18,7 @@ from mha_cli.records.readers import Format, format_of, text_lines
 from mha_cli.records.record import SEPARATORS, TEXT_COLUMN, Columns, is_number, shown_columns
 from mha_cli.records.rows import Row
 from mha_cli.records.tables import no_texts_below, other_width, table_rows, title_above
-from mha_cli.sources.combined_labels import find_combined
+from mha_cli.sources.combined_labels import find_combined, find_levels
 from mha_cli.sources.labels import labels_in, name_of
 from mha_cli.sources.raw_files import file_pieces, file_reading, is_folder, labelled_format, unpacked_file
 
@@ -55,6 +55,7 @@ class Layout:
     part_column: str = ""  # column such as ``split`` that marks texts as ``test``, else column ``group``; empty for neither
     label_separator: str | None = None  # separator of several labels in a cell, whose parts come again in others; None if a text has one
     label_example: str = ""  # such a cell
+    label_levels: str | None = None  # separator of the levels of a label, from coarse to fine; None if it has none
     binary_columns: tuple[str, ...] = ()  # label column and others, if all of them hold 0 and 1: perhaps one for each of several labels
 
     @property
@@ -91,8 +92,9 @@ def find_layout(path: str, text_column: str | None = None, label_column: str | N
     separator, example = _label_separator(values.get(label, []))
     if binary := () if given else _binary_columns(values, label):
         label_reason = f"one of {len(binary)} columns of 0 and 1: {listed(binary, MOST_OTHERS)}; the others are not read"
+    levels = None if separator else find_levels({value for value in values.get(label, []) if isinstance(value, str)}) or None
     head = layout.format, layout.separator, layout.header, layout.columns
-    return Layout(*head, text, label, text_reason, label_reason, part, separator, example, binary)
+    return Layout(*head, text, label, text_reason, label_reason, part, separator, example, levels, binary)
 
 
 def find_text_column(path: str, text_column: str | None = None, dialect: Dialect = USUAL) -> str:

@@ -1,0 +1,96 @@
+"""Labels in levels, through the commands."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mha_cli.checkpoint.file import write_checkpoint
+from mha_cli.config.settings import Config
+from mha_cli.runtime.classifier import Classifier
+from mha_cli.runtime.levels import Levels
+from tests.checkpoints import small_checkpoint
+from tests.cli.command import Mha
+from tests.tables import write_table
+
+NAMES = ("hardware > printer", "hardware > screen", "software > login", "software > mail")
+TEXTS = ["superb film", "dreadful", "not the film", "the superb", "film film not superb"]
+
+
+@pytest.fixture(autouse=True)
+def _model(cwd: Path) -> None:
+    made = small_checkpoint(NAMES, seed=7)
+    config = Config.model_validate(made.config.model_dump() | {"data": {"source": "files", "train": "a.csv", "label_levels": ">"}})
+    made = made.__class__(**{**vars(made), "config": config, "metrics": {"level_threshold": 0.4}})
+    write_checkpoint(cwd / "model.keras", made)
+    write_table(cwd / "texts.csv", zip(TEXTS, [*NAMES, NAMES[0]], strict=True), "text,label")
+
+
+def nodes(cwd: Path) -> tuple[Levels, np.ndarray]:
+    from mha_cli.checkpoint.file import read_checkpoint
+
+    predictions = Classifier(read_checkpoint(cwd / "model.keras")).predict(TEXTS)
+    levels = Levels(NAMES, ">")
+    return levels, levels.probabilities(np.array([[*each.probabilities.values()] for each in predictions], np.float32))
+
+
+def test_predict(mha: Mha, cwd: Path) -> None:
+    levels, of_nodes = nodes(cwd)
+
+    def answers(*options: str) -> list[dict[str, object]]:
+        return [json.loads(line) for line in mha("predict", "-c", "model.keras", "--input", "texts.csv", "--json", *options).lines]
+
+    for options, chosen in (
+        ((), levels.finest(of_nodes, 0.4)),
+        (("--threshold", "0.3"), levels.finest(of_nodes, 0.3)),
+        (("--level", "1"), levels.at_level(of_nodes, 1)),
+        (("--level", "2"), levels.at_level(of_nodes, 2)),
+        (("--level", "9"), levels.at_level(of_nodes, 2)),
+    ):
+        found = answers(*options)
+        assert [answer["label"] for answer in found] == [levels.names[node] for node in chosen]
+        assert [answer["path"] for answer in found] == [[*levels.paths[node]] for node in chosen]
+        np.testing.assert_allclose([answer["probability"] for answer in found], of_nodes[np.arange(5), chosen], atol=1e-5)
+    assert {answer["label"] for answer in answers("--threshold", "1")} == {None}
+    coarse = levels.at_level(of_nodes, 1)
+    software = [number for number, node in enumerate(coarse, 1) if levels.names[node] == "software"]
+    assert 0 < len(software) < 5
+    assert [answer["id"] for answer in answers("--level", "1", "--only", "software") if answer["label"]] == software
+    printed = mha("predict", "-c", "model.keras", "--input", "texts.csv", "--level", "1", "--only", "software").stdout.splitlines()
+    assert printed == ["text,label", *((cwd / "texts.csv").read_text().splitlines()[number] for number in software)]
+
+
+def test_evaluate(mha: Mha, cwd: Path) -> None:
+    levels, of_nodes = nodes(cwd)
+    scores = mha("evaluate", "model.keras", "--data", "texts.csv", "--json").json["levels"]
+    truth = levels.node_of_class[[0, 1, 2, 3, 0]]
+    for level in (1, 2):
+        right = levels.at_level(of_nodes, level) == levels.ancestors(truth, level)
+        assert scores["accuracy"][level - 1] == right.mean()
+    wrong = levels.finest(of_nodes, 0.0) != truth
+    assert (scores["threshold"], scores["num_within"] + scores["num_across"]) == (0.4, wrong.sum())
+    shown = mha("evaluate", "model.keras", "--data", "texts.csv").stdout
+    for words in ("accuracy of level 1", "answers of 40% or more", "hierarchical F1", "in the right branch"):
+        assert words in " ".join(shown.replace("│", " ").split())
+
+
+def test_what_does_not_fit_is_one_line(mha: Mha, cwd: Path) -> None:
+    write_checkpoint(cwd / "flat.keras", small_checkpoint(NAMES))
+    refused = mha("predict", "-c", "flat.keras", "--level", "1", "a film")
+    fault = "error: --level: the labels of the model have no levels; leave it out, or train with data.label_levels\n"
+    assert (refused.code, refused.stderr) == (2, fault)
+    refused = mha("predict", "-c", "model.keras", "--only", "hardwear", "a film")
+    assert (refused.code, refused.stderr) == (2, "error: --only hardwear: no class of the model; did you mean hardware?\n")
+
+
+def test_init_finds_levels_and_a_training_chooses_the_threshold(mha: Mha, cwd: Path) -> None:
+    rng = np.random.default_rng(0)
+    words = {"printer": "ink paper tray", "screen": "pixel glass dark", "login": "password user locked", "mail": "inbox send spam"}
+    rows = [(" ".join(rng.choice(words[name.split(" > ")[1]].split(), 4)), name) for name in rng.choice(NAMES, 120).tolist()]
+    write_table(cwd / "tickets.csv", rows, "text,label")
+    assert "> (from coarse to fine)" in mha("init", "tickets.csv").stdout
+    assert '  label_levels: ">"  # labels have levels' in (cwd / "tickets.yaml").read_text()
+    mha("train", "--config", "tickets.yaml", "--set", "training.epochs=1", "--output", "run").well()
+    assert "answers of" in mha("evaluate", "run", "--data", "tickets.csv").stdout
+    assert mha("predict", "-c", "run", "--level", "1", "the ink and the paper tray").lines[0].split("\t")[0] == "hardware"
