@@ -36,7 +36,7 @@ def answer_writer(
     """A function that writes answers to a file in one of the forms; ``fields`` are the names of the records' fields."""
     names = table_names(choice, class_names, fields)
     if answer_format == "parquet":
-        probabilities = [name for name in names[: names.index("flags")] if name.startswith("probability")]
+        probabilities = [name for name in names[: names.index("flags")] if name.startswith("probability") and not choice.marks]
         columns = dict.fromkeys(names, "string") | dict.fromkeys(probabilities, "float64")
         with parquet_writer(file, columns, GROUP_ROWS) as write_rows:
             yield lambda answered: write_rows(
@@ -113,13 +113,14 @@ def with_columns_of_the_first(fields: Sequence[str], records: Iterator[Record]) 
 
 def table_names(choice: Choice, class_names: Sequence[str], fields: Sequence[str]) -> list[str]:
     """The names of a table's columns; a field that is called like another column gets ``input_`` before its name."""
-    if choice.top_k == "all":
+    if choice.marks:
+        names = [*class_names]
+    elif choice.top_k == "all":
         names = ["label", "probability", *(f"probability_{name}" for name in class_names)]
     else:
         further = range(2, min(choice.top_k or 1, len(class_names)) + 1)
         names = ["label", "probability", *(f"{name}_{number}" for number in further for name in ("label", "probability"))]
-    names.append("flags")
-    for name in map(without_surrogates, fields):
+    for name in ("flags", *map(without_surrogates, fields)):
         while name in names:
             name = f"input_{name}"
         names.append(name)
@@ -128,7 +129,11 @@ def table_names(choice: Choice, class_names: Sequence[str], fields: Sequence[str
 
 def table_row(choice: Choice, record: Record, answer: Answer) -> list[str | float | None]:
     """The values of the columns, probabilities rounded to six places; with ``top_k`` all, the probability of every class is there."""
-    if choice.top_k == "all":
+    cells: list[Any]
+    if choice.marks:
+        labels = [answer.label] if answer.labels is None else answer.labels
+        cells = [str(int(name in labels)) for name in answer.prediction.probabilities]
+    elif choice.top_k == "all":
         cells = [*_class_cells(answer._replace(num_top=0)), *answer.prediction.probabilities.values()]
     else:
         cells = _class_cells(answer)

@@ -113,7 +113,8 @@ def _config_of(given: Sequence[str], reading: options.LabelledFileOptions, overr
             raise MhaError(f"--set {key} goes with a config, not with files", "name the files, and --text-column and --label-column")
     layout = find_layout(matching_paths(name)[0], reading.text_column, reading.label_column, reading.dialect)
     config = load_config(find_config("text"), ["data.train=FILE", *overrides])
-    columns: dict[str, object] = {"train": [*given], "text_column": layout.text_column, "label_column": layout.label_column}
+    label = {"label_columns": [*layout.label_columns]} if layout.label_columns else {"label_column": layout.label_column}
+    columns: dict[str, object] = {"train": [*given], "text_column": layout.text_column, **label}
     columns |= {"label_separator": layout.label_separator, **reading.dialect._asdict()}
     columns |= config.data.model_dump(include={"label_separator"}, exclude_none=True)
     return config.changed(data=columns), layout

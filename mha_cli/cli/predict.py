@@ -49,6 +49,7 @@ def predict(
         Path | None, options.output_option("File to write; .csv, .tsv, .jsonl or .parquet decides its format.", "standard output", "FILE")
     ] = None,
     top_k: Annotated[str | None, Option("--top-k", "-k", metavar="K", help="Give the K most probable classes or [bold]all[/bold].")] = None,
+    marks: Annotated[bool, Option("--one-column-per-label", help="In a table, write a column of 0 and 1 for each label.")] = False,
     threshold: Annotated[
         float | None, Option(min=0, max=1, metavar="P", help="Least probability of a label.", show_default="the checkpoint's")
     ] = None,
@@ -88,11 +89,13 @@ def predict(
     if given:
         reading.refuse()
     look_at_names(given)
-    choice = Choice(threshold, tuple(only or ()), _number_of_classes(top_k), level)
+    choice = Choice(threshold, tuple(only or ()), _number_of_classes(top_k), marks, level)
     on_terminal = output is None and sys.stdout.isatty()
     as_records = bool(only) and not (as_json or on_terminal or fields or top_k)
     formats: list[Format] = ["lines"] if given else [reading.record_format or format_of(path) for path in paths]
     output_format = answer_format(output, as_json, formats if as_records else ())
+    if marks and output_format not in ("csv", "parquet"):
+        raise MhaError("--one-column-per-label needs a table with a header", "name a .csv or .parquet file with --output")
 
     prepare_to_compute()
     from mha_cli.cli.answers import answer_writer, with_columns_of_the_first

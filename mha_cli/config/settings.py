@@ -49,14 +49,16 @@ class DataSettings(Settings):
     validation: Literal["random", "names"] = Field(
         "random", description="Held-out texts: random, stratified by class, or names (texts with the same rare names stay together)."
     )
-    merge_labels: dict[str, Annotated[str, Field(min_length=1)]] = Field(
-        {}, description="Labels that are taken for others, as in `{BILLING: billing}`; they are no classes of their own."
+    merge_labels: dict[str, str | None] = Field(
+        {}, description="Labels that are taken for others, as in `{BILLING: billing}`; null or an empty name leaves their texts out."
     )
 
     def _faults(self) -> Iterator[str]:
         for label, other in self.merge_labels.items():
             if other in self.merge_labels:
                 yield f"merge_labels takes {label} for {other}, and {other} for {self.merge_labels[other]}; name the last one for both"
+            if not other and isinstance(self, SampleData | TfdsData):
+                yield f"merge_labels gives {label} no name, which leaves texts out of files only; name another class"
 
 
 class SampleData(DataSettings):
@@ -122,6 +124,9 @@ class FilesData(DataSettings):
         None, min_length=1, description="Text column: name, number from 1 in a table without header, or key with dots; null finds it."
     )
     label_column: Column = Field(None, min_length=1, description="Column of the class, named in the same ways; null finds it.")
+    label_columns: list[ClassName] = Field(
+        [], description="Columns that are a label each, with 1 or 0, true or false, yes or no, x or nothing; then a text may have several."
+    )
     weight_column: Column = Field(
         None, min_length=1, description="Column of how much a text of `train` counts: 2 as if it were twice, 0 not at all; null for none."
     )
@@ -141,6 +146,8 @@ class FilesData(DataSettings):
 
     def _faults(self) -> Iterator[str]:
         yield from super()._faults()
+        if self.label_columns and (self.label_column or self.label_separator or self.label_levels):
+            yield "label_columns are all labels; take label_column=null, label_separator=null and label_levels=null, or label_columns=[]"
         if self.more and self.validation == "names":
             yield "more adds texts whose names are not compared with those of held-out texts; take validation=random"
 

@@ -26,7 +26,6 @@ class DataIssues:
     num_respelt: int = 0
     missing: tuple[str, ...] = ()  # classes whose names probably mean no label
     rare: tuple[str, ...] = ()  # classes with less than ``RARE`` of the texts of the mean class; none where texts have several labels
-    binary_columns: tuple[str, ...] = ()  # columns of 0 and 1, of which one is read as the labels
     num_variants: int = 0
     variants: tuple[str, ...] = ()  # spellings of the class with most labels that are spelt otherwise than most of it, most frequent first
     num_combined: int = 0
@@ -37,7 +36,7 @@ class DataIssues:
 
     def line(self) -> str:
         """The mistakes that occur, with their numbers, in one line; empty if there are none."""
-        shown = {name: listed([*map(printable, getattr(self, name))], NAMED_CLASSES) for name in ("missing", "rare", "binary_columns")}
+        shown = {name: listed([*map(printable, getattr(self, name))], NAMED_CLASSES) for name in ("missing", "rare")}
         counts = {
             "without a word": (self.num_wordless, ""),
             "repeated to the letter": (self.num_repeated, ""),
@@ -45,7 +44,6 @@ class DataIssues:
             "classes that differ from others in case alone": (self.num_respelt, "data.merge_labels merges them"),
             "classes that may mean no label": (len(self.missing), shown["missing"]),
             "rare classes": (len(self.rare), f"{shown['rare']}; training.class_weights=balanced gives them more weight"),
-            "columns of 0 and 1, of which one is read": (len(self.binary_columns), shown["binary_columns"]),
             "labels spelt in more than one way": (self.num_variants, listed([*map(_shown, self.variants)], SHOWN_SPELLINGS)),
             "labels that look like several in one": (self.num_combined, combined_in_words(self.combined, self.combined_separator)),
             "blank lines left out": (self.num_blank, ""),

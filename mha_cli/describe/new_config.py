@@ -65,8 +65,12 @@ def _data_section(profile: DataProfile) -> Iterator[str]:
         yield f"  test_share: {share}  # held out: {test_part(profile)}; training never sees them, and `mha evaluate` scores them"
     yield f"  # test: FILE  (other texts for `mha evaluate`{', and no test_share' if share else ''})"
     if layout.columns:
-        for name, column, reason in (("text", layout.text_column, layout.text_reason), ("label", layout.label_column, layout.label_reason)):
-            yield f"  {name}_column: {column if is_number(column) and column[0] != '0' else _scalar(column)}  # {printable(reason, 200)}"
+        yield f"  text_column: {_column(layout.text_column)}  # {printable(layout.text_reason, 200)}"
+        if layout.label_columns:
+            columns = ", ".join(map(_column, layout.label_columns))
+            yield f"  label_columns: [{columns}]  # each is a label; `label_column: NAME` instead learns one of them alone"
+        else:
+            yield f"  label_column: {_column(layout.label_column)}  # {printable(layout.label_reason, 200)}"
     if layout.label_separator:
         several = f"several labels per text, such as {printable(layout.label_example, 40)}"
         yield f"  label_separator: {json.dumps(layout.label_separator)}  # {several}"
@@ -89,6 +93,10 @@ def _classes_section(classes: Mapping[str, int]) -> Iterator[str]:
         yield "# Words about classes help where labels are few, such as `delivery: the parcel is late or lost`. Fill in any of them."
         yield "# Only a pretrained encoder or word vectors (model.pretrained, model.vectors) use them; other models ignore them."
         yield from ("classes:", *(f'  {_scalar(name)}: ""' for name in names))
+
+
+def _column(name: str) -> str:
+    return name if is_number(name) and name[0] != "0" else _scalar(name)
 
 
 def _scalar(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import regex
@@ -100,11 +100,10 @@ def profile_data(
     """Guess the layout from the beginning of the first file, then read all files, folders and patterns once, as a stream."""
     paths = [path for pattern in given for path in matching_paths(pattern)]
     layout, warnings = find_layout(paths[0], text_column, label_column, dialect), StreamWarnings()
-    columns = labelled_columns(layout.text_column, layout.label_column, by_options=True)
+    columns = labelled_columns(layout.text_column, layout.label_column, True, layout.label_columns)
     name = listed([*map(shown_path, paths)], 1)
     texts = counted(read_labelled(paths, columns, dialect, warnings, layout.label_separator), name, callbacks)
     figures = _figures_of(Corpus(texts, TextConfig(), None, name), warnings, callbacks)
-    figures = replace(figures, binary_columns=layout.binary_columns)
     return DataProfile(tuple(given), len(paths), layout, figures, dialect)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mha_cli.errors import MhaError
+from mha_cli.errors import MhaError, listed, printable
 from mha_cli.records.headers import USUAL_NAMES, are_names, plain_name
 from mha_cli.records.record import LABEL_PREFIX, SEPARATORS, Columns, Record, shown_columns
 
@@ -31,6 +31,8 @@ class StreamWarnings:
         self._num_faulty = self._last_faulty = 0
         self.num_blank = self.num_quoted_rows = 0  # lines left out; lines inside quoted fields that would be rows by themselves
         self.num_weightless = 0  # texts left out, since they have weight 0
+        self.num_merged_away = 0  # texts left out by ``data.merge_labels``
+        self.merged, self.met = set[str](), set[str]()  # labels that it names, and labels of texts among them
 
     @property
     def lines(self) -> list[str]:
@@ -38,6 +40,10 @@ class StreamWarnings:
         lines = [self._format] if self._format else []
         if self.num_weightless:
             lines.append(f"texts left out, since they have weight 0: {self.num_weightless:,}")
+        if self.num_merged_away:
+            lines.append(f"texts left out, since data.merge_labels gives their labels no name: {self.num_merged_away:,}")
+        if unmet := sorted(map(printable, self.merged - self.met)):
+            lines.append(f"data.merge_labels names labels that no text has: {listed(unmet, MOST_SHOWN)}")
         if self.num_quoted_rows:
             rows = "a line that would be a row" if self.num_quoted_rows == 1 else f"{self.num_quoted_rows:,} lines that would be rows"
             held = f"a quoted field holds {rows} without the quote"

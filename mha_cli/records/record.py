@@ -42,6 +42,7 @@ class Columns(NamedTuple):
     field_setting: str = "--field"
     required: bool = False  # True to refuse a JSON object without the further keys; else a missing value is null
     weight: str = ""  # the one of ``fields`` that ``data.weight_column`` names; empty for none
+    num_labels: int = 0  # number of the first ``fields`` that are a column per label; 0 for one column of labels
 
     @property
     def header(self) -> str:

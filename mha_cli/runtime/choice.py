@@ -48,6 +48,7 @@ class Choice:
     threshold: float | None = None  # probability in [0, 1] that a class needs to be an answer; None takes the checkpoint's thresholds
     only: tuple[str, ...] = ()  # classes that are looked for; empty means all
     top_k: int | Literal["all"] | None = None  # number of most probable classes to give, or all; None is the answer alone
+    marks: bool = False  # whether a table has a column per class, with 1 for the labels of a text, instead of label and probability
     level: int | None = None  # level of the answers, from 1, where labels have some; None is the finest that is sure enough
 
     def refuse_unknown(self, class_names: Sequence[str], has_levels: bool = False) -> None:

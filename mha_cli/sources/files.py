@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain, compress, repeat
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from mha_cli.records.readers import Format, format_of, read_records
 from mha_cli.records.record import LABEL_PREFIX, Columns, shown_columns
 from mha_cli.sources.held_out import drawn_for_testing
 from mha_cli.sources.labelled_text import LabelledText, TextSource, place_of
-from mha_cli.sources.labels import labelled, merged
+from mha_cli.sources.labels import labelled, marked, merged
 from mha_cli.sources.later_texts import with_later
 from mha_cli.sources.layout import Layout, find_layout, find_text_column, is_for_testing
 from mha_cli.sources.raw_files import file_pieces, file_reading, is_folder, labelled_format, matching_paths, natural_order, unpacked_file
@@ -35,10 +36,15 @@ _ROWS: dict[Format, str] = {
 }
 
 
-def labelled_columns(text: str | None = None, label: str | None = None, by_options: bool = False) -> Columns:
+def labelled_columns(
+    text: str | None = None, label: str | None = None, by_options: bool = False, label_columns: Sequence[str] = ()
+) -> Columns:
     """The columns or JSON keys of labelled texts, by default ``text`` and ``label``; messages name options or settings."""
-    settings = ("--text-column", "--label-column") if by_options else ("data.text_column", "data.label_column")
-    return Columns(text or "text", (label or "label",), *settings, required=True)
+    of_text, of_label = ("--text-column", "--label-column") if by_options else ("data.text_column", "data.label_column")
+    columns = Columns(text or "text", (label or "label",), of_text, of_label, required=True)
+    if not label_columns:
+        return columns
+    return columns._replace(fields=(*label_columns,), field_setting="data.label_columns", num_labels=len(label_columns))
 
 
 class FileTexts(TextSource):
@@ -52,9 +58,10 @@ class FileTexts(TextSource):
     def __init__(self, settings: FilesData, by_options: bool = False, note: Callable[[str], None] = lambda _: None) -> None:
         self._dialect = Dialect(settings.encoding, settings.quoting)
         self.settings = settings
-        if not (settings.text_column and settings.label_column):
+        if not (settings.text_column and (settings.label_column or settings.label_columns)):
             self._find_columns(note)
-        self._columns = labelled_columns(self.settings.text_column, self.settings.label_column, by_options)
+        given = self.settings
+        self._columns = labelled_columns(given.text_column, given.label_column, by_options, given.label_columns)
         self.has_labels = bool(settings.train_paths)
         paths = [*settings.train_paths, *settings.more] or [settings.unlabelled or ""]
         self.name = listed(paths, 1)  # as given; of several, the first and how many there are beside it
@@ -72,11 +79,13 @@ class FileTexts(TextSource):
             path, layout = matching_paths(self._first_path)[0], self._layout
         except MhaError:  # which reading the file raises as well
             path, layout = "", Layout("", text_column=given.text_column or "text", label_column=given.label_column or "label")
-        columns = {"text_column": layout.text_column, "label_column": layout.label_column}
+        columns: dict[str, Any] = {"text_column": layout.text_column, "label_column": layout.label_column}
         for (setting, column), reason in zip(columns.items(), (layout.text_reason, layout.label_reason), strict=True):
             name = setting.removesuffix("_column")
-            if getattr(given, setting) is None and column != name:
+            if getattr(given, setting) is None and column != name and not (name == "label" and given.label_columns):
                 note(f"{shown_path(path)}: {name} column {printable(column)} ({printable(reason, 200)})")
+        if given.label_columns or layout.label_columns:
+            columns |= {"label_column": None, "label_columns": given.label_columns or [*layout.label_columns]}
         self.settings = given.changed(**columns)
 
     @property
@@ -88,7 +97,8 @@ class FileTexts(TextSource):
     def _layout(self) -> Layout:
         """What the first file of labelled texts looks like."""
         path = matching_paths(self._first_path)[0]
-        return find_layout(path, self.settings.text_column, self.settings.label_column, self._dialect)
+        label = self.settings.label_column or next(iter(self.settings.label_columns), None)
+        return find_layout(path, self.settings.text_column, label, self._dialect)
 
     def unlabelled(self) -> Iterator[str] | None:
         """The texts of ``data.unlabelled``, in the text column of ``data.train`` if a table has it."""
@@ -145,7 +155,7 @@ class FileTexts(TextSource):
 
     def _labelled(self, paths: Iterable[str], columns: Columns, warnings: StreamWarnings) -> Iterator[LabelledText]:
         texts = read_labelled(paths, columns, self._dialect, warnings, self.settings.label_separator)
-        return merged(texts, self.settings.merge_labels)
+        return merged(texts, self.settings.merge_labels, warnings)
 
     @property
     def _training_columns(self) -> Columns:
@@ -166,8 +176,9 @@ def read_labelled(
     def texts_of(path: str) -> Iterator[LabelledText]:
         reading = file_reading(path, columns, dialect, warnings)
         form = "folder" if is_folder(path) else labelled_format(path, dialect)
-        if columns.weight and form in ("folder", "fasttext"):
-            raise MhaError(f"{reading.name}: has no columns, so no weights", "set data.weight_column=null, or give a table or JSON lines")
+        if form in ("folder", "fasttext") and (columns.weight or columns.num_labels):
+            setting, what = ("data.weight_column=null", "weights") if columns.weight else ("data.label_columns=[]", "label in each")
+            raise MhaError(f"{reading.name}: has no columns, so no {what}", f"set {setting}, or give a table or JSON lines")
         return _folder_texts(path, reading) if form == "folder" else _file_texts(path, form, reading, separator)
 
     return chain.from_iterable([texts_of(path) for given in paths for path in matching_paths(given)])
@@ -198,7 +209,9 @@ def _file_texts(path: str, form: Format, reading: Reading, separator: str | None
         columns = columns._replace(text="text", fields=("label",))  # it has no others
     for record in read_records(form, file_pieces(path), replace(reading, columns=columns)):
         empty = False
-        label, *more = record.fields
+        label, more = record.fields[0], [*record.fields[columns.num_labels or 1 :]]
+        if columns.num_labels:
+            label = marked(dict(zip(columns.fields, record.fields[: columns.num_labels], strict=False)), place_of(path, record.line))
         weight = weight_of(more.pop(0), place_of(path, record.line), columns.weight) if columns.weight else 1.0
         text = labelled(record.text, label, path, record.line, *more, column=columns.fields[0], separator=separator)
         yield text if weight == 1.0 else text._replace(weight=weight)

@@ -18,20 +18,25 @@ class MemoryTexts(TextSource):
     class_names = None
 
     def __init__(
-        self, texts: Sequence[str], labels: Sequence[object], weights: Sequence[float] | None = None, merge: Mapping[str, str] | None = None
+        self,
+        texts: Sequence[str],
+        labels: Sequence[object],
+        weights: Sequence[float] | None = None,
+        merge: Mapping[str, str | None] | None = None,
     ) -> None:
         self.warnings = StreamWarnings()
         strings, given = texts_in(texts), [*_several(labels, "label")]
         if len(strings) != len(given):
             raise MhaError(f"{plural(len(strings), 'text')} and {plural(len(given), 'label')}", "give a label for every text")
         pairs = zip(map(without_surrogates, strings), given, strict=True)
-        self._texts = [*merged((labelled(text, label, f"labels[{row}]") for row, (text, label) in enumerate(pairs)), merge or {})]
+        labelled_texts: Iterable[LabelledText] = (labelled(text, label, f"labels[{row}]") for row, (text, label) in enumerate(pairs))
         if weights is not None:
             numbers = [weight_of(weight, f"weights[{row}]") for row, weight in enumerate(_several(weights, "weight"))]
             if len(numbers) != len(strings):
                 raise MhaError(f"{plural(len(strings), 'text')} and {plural(len(numbers), 'weight')}", "give a weight for every text")
-            weighted = (text._replace(weight=weight) for text, weight in zip(self._texts, numbers, strict=True))
-            self._texts = list(with_weight(weighted, self.name, self.warnings))
+            weighted = (text._replace(weight=weight) for text, weight in zip(labelled_texts, numbers, strict=True))
+            labelled_texts = with_weight(weighted, self.name, self.warnings)
+        self._texts = list(merged(labelled_texts, merge or {}, self.warnings))
 
     def read(self, _split: str = "train") -> Iterator[LabelledText]:
         """All texts, in their order."""

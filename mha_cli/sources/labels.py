@@ -9,13 +9,15 @@ from contextlib import suppress
 from typing import Any
 
 from mha_cli.errors import MhaError, listed, printable
-from mha_cli.records.objects import without_surrogates
+from mha_cli.records.objects import json_kind, without_surrogates
+from mha_cli.records.reader import StreamWarnings
 from mha_cli.sources.labelled_text import LabelledText, place_of
 from mha_cli.text.patterns import all_latin, unformatted
 
 NAMED_CLASSES = 5  # classes that a message names
 LEAVE_OUT = "give every text a class, or leave the row out"
 ONE_VALUE = "give every text a class: a string, a whole number, true or false"
+ONE_MARK = "write 1 or 0, true or false, yes or no, x or nothing"
 ONE_CLASS = "give every text one class, as the model does"
 _MISSING = {"None", "nan", "NaN", "NaT", "<NA>"}  # how Python, NumPy and pandas spell a value that is missing
 ODD_NAMES = _MISSING | {"null", "NULL", "NA", "N/A", "n/a", "#N/A", "#NULL!", "#VALUE!", "#REF!", "#NAME?", r"\N"}  # that may mean no label
@@ -23,6 +25,7 @@ _QUOTED = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\"""")
 _LIST = re.compile(rf"[\[({{](?:[\s,]*(?:{_QUOTED.pattern}))*[\s,]*[\])}}]|set\(\)")
 """Strings in quotes, and lists, tuples and sets of them, as Python, NumPy, pandas and JSON write them into a cell."""
 _WHOLE = re.compile(r"(-?\d+)\.0+", re.ASCII)
+_MARKS = dict.fromkeys(("1", "true", "yes", "x"), True) | dict.fromkeys(("0", "false", "no", ""), False)
 _TRUTH = {"true": "True", "false": "False"}
 _ZERO_WIDTH_SPACE = "\u200b"
 
@@ -33,21 +36,51 @@ def labelled(
     """A text with the name of its class, or with the names in a list of labels; ``column`` is for messages.
 
     With a ``separator``, every text has a list of labels: a string is split, and a missing label is an empty list, like an empty cell.
+    An object has a mark for each label.
     """
+    if isinstance(label, dict) and label:
+        label = marked(label, place_of(file, line))
     if separator is not None or is_list(label):
         return LabelledText(text, class_names(label, place_of(file, line), column, separator), "", file, line, group)
     name, spelling = class_name(label, place_of(file, line), column), str(label)
     return LabelledText(text, name, "" if spelling == name else spelling, file, line, group)
 
 
-def merged(texts: Iterable[LabelledText], merge_labels: Mapping[str, str]) -> Iterator[LabelledText]:
-    """The same texts with the labels of ``data.merge_labels`` replaced, however it spells them."""
-    others = {name_of(label): name_of(other) for label, other in merge_labels.items()}
+def mark_of(value: object) -> bool | None:
+    """Whether the cell of a column that is a label says that a text has it; None for a value that says neither."""
+    return False if is_missing(value) else _MARKS.get(name_of(str(value)).casefold()) if isinstance(value, str | int | float) else None
+
+
+def marked(marks: Mapping[str, object], location: str) -> list[str]:
+    """The labels of a text by columns that are a label each."""
+    for name, value in marks.items():
+        if mark_of(value) is None:
+            shown = json_kind(value) if isinstance(value, str | int | float | list | dict) else f"a {type(value).__name__}"
+            raise MhaError(f"{location}: the label {printable(name)} is {shown}", ONE_MARK)
+    return [name for name, value in marks.items() if mark_of(value)]
+
+
+def merged(
+    texts: Iterable[LabelledText], merge_labels: Mapping[str, str | None], warnings: StreamWarnings | None = None
+) -> Iterator[LabelledText]:
+    """The same texts with the labels of ``data.merge_labels`` replaced, however it spells them.
+
+    A label without another name is left out, and with it a text that has no other. ``warnings`` count these texts, and name the labels that
+    no text has.
+    """
+    others, warnings = {name_of(label): name_of(other or "") for label, other in merge_labels.items()}, warnings or StreamWarnings()
+    warnings.merged.update(others)
     for text in texts:
-        if isinstance(text.label, str):
-            yield text._replace(label=others[text.label]) if text.label in others else text
+        names = (text.label,) if isinstance(text.label, str) else text.label
+        if others.keys().isdisjoint(names):
+            yield text
+            continue
+        warnings.met.update(names)
+        labels = tuple(sorted({others.get(name, name) for name in names} - {""}))
+        if labels:
+            yield text._replace(label=labels[0] if isinstance(text.label, str) else labels)
         else:
-            yield text._replace(label=tuple(sorted({others.get(name, name) for name in text.label})))
+            warnings.num_merged_away += 1
 
 
 def is_list(label: object) -> bool:

@@ -19,7 +19,7 @@ from mha_cli.records.record import SEPARATORS, TEXT_COLUMN, Columns, is_number, 
 from mha_cli.records.rows import Row
 from mha_cli.records.tables import no_texts_below, other_width, table_rows, title_above
 from mha_cli.sources.combined_labels import find_combined, find_levels
-from mha_cli.sources.labels import labels_in, name_of
+from mha_cli.sources.labels import labels_in, mark_of, name_of
 from mha_cli.sources.raw_files import file_pieces, file_reading, is_folder, labelled_format, unpacked_file
 
 SAMPLE_ROWS = 1000
@@ -56,7 +56,7 @@ class Layout:
     label_separator: str | None = None  # separator of several labels in a cell, whose parts come again in others; None if a text has one
     label_example: str = ""  # such a cell
     label_levels: str | None = None  # separator of the levels of a label, from coarse to fine; None if it has none
-    binary_columns: tuple[str, ...] = ()  # label column and others, if all of them hold 0 and 1: perhaps one for each of several labels
+    label_columns: tuple[str, ...] = ()  # columns that are a label each; the label column is then the first of them
 
     @property
     def has_split(self) -> bool:
@@ -87,14 +87,19 @@ def find_layout(path: str, text_column: str | None = None, label_column: str | N
         raise MhaError(f"{shown_path(path)}: a single column, so there are no labels", hint)
     given = _given(label_column, layout)
     text, text_reason = _given(text_column, layout) or _guessed_text(values, given[0] if given else None, path)
-    label, label_reason = given or _guessed_label(values, text, path)
+    marks = () if given else _mark_columns(values, text)
+    label, label_reason = given or _guessed_label(values, text, path, marks)
     part = _part_column({name: of_column for name, of_column in values.items() if name not in (text, label)})
     separator, example = _label_separator(values.get(label, []))
-    if binary := () if given else _binary_columns(values, label):
-        label_reason = f"one of {len(binary)} columns of 0 and 1: {listed(binary, MOST_OTHERS)}; the others are not read"
+    label_columns = marks if label in marks else ()
+    if label_columns:
+        label_reason = "with marks: each is a label"
+        objects = {column.rpartition(".")[0] for column in marks}
+        if layout.header is None and len(objects) == 1 and (key := objects.pop()):  # an object of labels, such as spaCy's ``cats``
+            label, label_columns = key, ()
     levels = None if separator else find_levels({value for value in values.get(label, []) if isinstance(value, str)}) or None
     head = layout.format, layout.separator, layout.header, layout.columns
-    return Layout(*head, text, label, text_reason, label_reason, part, separator, example, levels, binary)
+    return Layout(*head, text, label, text_reason, label_reason, part, separator, example, levels, label_columns)
 
 
 def find_text_column(path: str, text_column: str | None = None, dialect: Dialect = USUAL) -> str:
@@ -216,22 +221,22 @@ def _num_letters(cells: Sequence[object]) -> int:
     return sum(len(word) for text in texts for word in _WORDS.findall(text))
 
 
-def _guessed_label(values: Values, text_column: str, path: str) -> tuple[str, str]:
+def _guessed_label(values: Values, text_column: str, path: str, marks: Sequence[str] = ()) -> tuple[str, str]:
     least = max(map(len, values.values())) / 2  # an object may lack a key
     numbers = {column: _num_classes(column, cells) for column, cells in values.items() if column != text_column and len(cells) > least}
-    likely = [column for column, number in numbers.items() if number]
+    likely = [column for column, number in numbers.items() if number or column in marks]
     if not likely:
         raise MhaError(f"{shown_path(path)}: no column of few classes among {shown_columns(list(values))}", "set --label-column")
-    column = min(likely, key=lambda column: (_rank(column), numbers[column]))
+    column = min(likely, key=lambda column: (_rank(column), column in marks, numbers[column]))
     reason = "by its name" if _rank(column) < len(LABEL_NAMES) else f"few different values, {numbers[column]}"
     return column, reason + _others(likely, column)
 
 
-def _binary_columns(values: Values, label: str) -> tuple[str, ...]:
-    """The columns of 0 and 1 whose names rank like the label column's; none if that is the only one."""
-    alike = [column for column in values if _rank(column) == _rank(label)]
-    binary = tuple(column for column in alike if {name_of(str(value)) for value in values[column]} <= {"0", "1", "False", "True"})
-    return binary if label in binary and len(binary) > 1 else ()
+def _mark_columns(values: Values, text_column: str) -> tuple[str, ...]:
+    """The columns that are a label each, if they are several: those of 0 and 1, or of other marks, whose names rank first among them."""
+    marks = [column for column in values if column != text_column and {*map(mark_of, values[column])} == {True, False}]
+    marks = [column for column in marks if _rank(column) == min(map(_rank, marks))]
+    return tuple(marks) if len(marks) > 1 else ()
 
 
 def _label_separator(cells: Sequence[object]) -> tuple[str | None, str]:

@@ -60,9 +60,12 @@ def test_lists_in_cells_are_several_labels(cell: str, found: set[str]) -> None:
     assert data_overview(load_config("a.yaml")).train.texts.classes == profile.texts.classes
 
 
-def test_columns_of_0_and_1_are_told() -> None:
+def test_columns_of_marks_are_labels() -> None:
     Path("a.csv").write_text("text,bill,refund\n" + "".join(f"a text {number},{number % 2},{number % 3 % 2}\n" for number in range(20)))
-    assert profile_data(["a.csv"]).texts.line() == "columns of 0 and 1, of which one is read: 2 (bill, refund)"
+    profile = profile_data(["a.csv"])
+    assert (profile.texts.classes, profile.texts.labels_per_text) == ({"bill": 10, "refund": 7}, 0.85)
+    Path("a.yaml").write_text(new_config(profile, find_config("text")))
+    assert data_overview(load_config("a.yaml")).train.texts.classes == profile.texts.classes
 
 
 # The config

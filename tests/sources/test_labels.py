@@ -85,7 +85,6 @@ ONE_VALUE = "give every text a class: a string, a whole number, true or false"
         *((missing, MISSING) for missing in (None, float("nan"), np.float32("nan"), np.datetime64("NaT"), Decimal("NaN"), NotAvailable())),
         ([["a"]], f"is a list inside a list; {ONE_VALUE}"),
         (["a", None], MISSING),
-        ({"a": 1}, f"is an object; {ONE_VALUE}"),
         (0.5, f"is the fraction 0.5; {ONE_VALUE}"),
         (float("inf"), f"is the fraction Infinity; {ONE_VALUE}"),
         (b"bad", f"has the type bytes; {ONE_VALUE}"),

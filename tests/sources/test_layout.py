@@ -119,15 +119,16 @@ def test_other_columns_that_may_be_meant_are_named() -> None:
 def test_columns_of_0_and_1_may_be_one_for_each_label(columns: list[str], found: tuple[str, ...]) -> None:
     values = [TEXTS, [0, 1] * 15, [1, 1, 0] * 10][: len(columns)]
     Path("a.csv").write_text(table(columns, values))
-    assert find_layout("a.csv").binary_columns == found
-    assert find_layout("a.csv", label_column=columns[1]).binary_columns == ()
+    assert find_layout("a.csv").label_columns == found
+    assert find_layout("a.csv", label_column=columns[1]).label_columns == ()
     Path("a.jsonl").write_text(
         "".join(
             json.dumps({"text": text, "cats": dict(zip(columns[1:], map(float, row), strict=True))}) + "\n"
             for text, *row in zip(*values, strict=True)
         )
     )
-    assert find_layout("a.jsonl").binary_columns == tuple(f"cats.{column}" for column in found)
+    layout = find_layout("a.jsonl")
+    assert (layout.label_column, layout.label_columns) == ("cats" if found else f"cats.{columns[1]}", ())
 
 
 def test_numbers_without_a_header_stay_numbers() -> None:
