@@ -5,7 +5,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from mha_cli.errors import MhaError, printable
-from mha_cli.records.objects import json_kind
+from mha_cli.records.annotation_exports import text_and_label
+from mha_cli.records.lines import MAX_LINE_BYTES
+from mha_cli.records.objects import json_kind, json_line
 from mha_cli.records.reader import Reading
 from mha_cli.records.record import ALL, LABEL_PREFIX, TEXT_COLUMN, Record
 
@@ -14,13 +16,14 @@ FASTTEXT_COLUMNS = ("text", "label")
 _JSON_HINT = "write one JSON object per line"
 _COMPACT = {"[": "jq -c '.[]'", "[{": "jq -c '.[]'", "{": "jq -c ."}
 """By the first line of a JSON file that has line feeds inside, the command that writes a line per object."""
+_BETWEEN = re.compile(r"[\s,]*")  # elements of an array
 _LABEL = re.compile(rf"(?<!\S){LABEL_PREFIX}(\S*)", re.ASCII)  # as in fastText, only ASCII white space ends a label
 
 
 def line_records(
-    lines: Iterable[bytes | MhaError], reading: Reading, record_of: Callable[[str, bytes, int], Record], skip_blank: bool = True
+    lines: Iterable[bytes | MhaError], reading: Reading, record_of: Callable[[str, bytes, int], Record | None], skip_blank: bool = True
 ) -> Iterator[Record]:
-    """One record per line, by a function of the line, its bytes and its number, which may raise an MhaError."""
+    """One record per line, by a function of the line, its bytes and its number, which may raise an MhaError; None leaves a line out."""
     for number, raw in enumerate(lines, 1):
         try:
             if isinstance(raw, MhaError):
@@ -32,7 +35,8 @@ def line_records(
             record = record_of(line, raw, number)
         except MhaError as fault:
             record = reading.on_fault(fault, number)
-        yield record
+        if record is not None:
+            yield record
 
 
 def plain_records(lines: Iterable[bytes | MhaError], reading: Reading) -> Iterator[Record]:
@@ -62,13 +66,43 @@ def fields_of_plain_line(fields: Sequence[str], text: str) -> tuple[object, ...]
 
 
 def json_records(lines: Iterable[bytes | MhaError], reading: Reading) -> Iterator[Record]:
-    """JSON objects, one per line; blank lines are skipped."""
+    """JSON objects, one per line; blank lines are skipped. Labelled ones may be in one array: ``line`` is then their number in it."""
 
-    def record_of(line: str, raw: bytes, number: int) -> Record:
-        location = f"{reading.name}:{number}"
-        return reading.columns.record(json_object(line, location), location, raw, number)
+    def record_of(line: str, raw: bytes, number: int) -> Record | None:
+        location, columns = f"{reading.name}:{number}", reading.columns
+        values = json_object(line, location)
+        if columns.are_usual:
+            if (labelled := text_and_label(values, location)) is None:
+                reading.warnings.num_unanswered += 1
+                return None
+            values = labelled
+        return columns.record(values, location, raw, number)
 
-    return line_records(lines, reading, record_of)
+    return line_records(without_array(lines, reading.name) if reading.columns.required else lines, reading, record_of)
+
+
+def without_array(lines: Iterable[bytes | MhaError], name: str) -> Iterator[bytes | MhaError]:
+    """The objects of a JSON array, each as a line; lines that begin with something else stay."""
+    decode, rest, is_array = json.JSONDecoder().raw_decode, "", None
+    for line in lines:
+        if is_array is None and isinstance(line, bytes) and not line.isspace():
+            is_array = line.lstrip().startswith(b"[")
+            line = line.lstrip()[1:] if is_array else line
+        if not is_array or isinstance(line, MhaError):
+            yield line
+            continue
+        rest, at = rest + line.decode("utf-8", "replace"), 0
+        while (at := _BETWEEN.match(rest, at).end()) < len(rest) and rest[at] != "]":  # type: ignore[union-attr]
+            try:
+                value, at = decode(rest, at)
+            except (ValueError, RecursionError):
+                break  # its end comes in a further line
+            yield json_line(value)
+        rest = rest[at:]
+        if len(rest) > MAX_LINE_BYTES:
+            break
+    if is_array and rest.strip() != "]":
+        yield MhaError(f"{name}: a JSON array that is cut short, or damaged", "write it again, or write one JSON object per line")
 
 
 def json_object(line: str, location: str) -> dict[str, object]:

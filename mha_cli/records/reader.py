@@ -31,6 +31,7 @@ class StreamWarnings:
         self._num_faulty = self._last_faulty = 0
         self.num_blank = self.num_quoted_rows = 0  # lines left out; lines inside quoted fields that would be rows by themselves
         self.num_weightless = 0  # texts left out, since they have weight 0
+        self.num_unanswered = 0  # texts of an annotation tool, left out
         self.num_merged_away = 0  # texts left out by ``data.merge_labels``
         self.merged, self.met = set[str](), set[str]()  # labels that it names, and labels of texts among them
 
@@ -40,6 +41,8 @@ class StreamWarnings:
         lines = [self._format] if self._format else []
         if self.num_weightless:
             lines.append(f"texts left out, since they have weight 0: {self.num_weightless:,}")
+        if self.num_unanswered:
+            lines.append(f"texts left out, since nobody has answered them or the answers differ: {self.num_unanswered:,}")
         if self.num_merged_away:
             lines.append(f"texts left out, since data.merge_labels gives their labels no name: {self.num_merged_away:,}")
         if unmet := sorted(map(printable, self.merged - self.met)):

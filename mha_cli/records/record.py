@@ -55,6 +55,11 @@ class Columns(NamedTuple):
         return self.text_setting.startswith("data.")
 
     @property
+    def are_usual(self) -> bool:
+        """Whether they are those of labelled texts whose columns nobody has named otherwise."""
+        return self.required and (self.text, *self.fields[:1]) == (TEXT_COLUMN, "label")
+
+    @property
     def takes_all(self) -> bool:
         """Whether all columns are wanted."""
         return ALL in self.fields and not self.required

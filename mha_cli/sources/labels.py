@@ -38,8 +38,8 @@ def labelled(
     With a ``separator``, every text has a list of labels: a string is split, and a missing label is an empty list, like an empty cell.
     An object has a mark for each label.
     """
-    if isinstance(label, dict) and label:
-        label = marked(label, place_of(file, line))
+    if isinstance(label, dict):  # a mark for each label, or Label Studio's short form
+        label = label["choices"] if isinstance(label.get("choices"), list) else marked(label, place_of(file, line))
     if separator is not None or is_list(label):
         return LabelledText(text, class_names(label, place_of(file, line), column, separator), "", file, line, group)
     name, spelling = class_name(label, place_of(file, line), column), str(label)

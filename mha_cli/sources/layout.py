@@ -9,8 +9,9 @@ from itertools import islice
 from typing import TypeAlias
 
 from mha_cli.errors import MhaError, listed, plural, shown_path
+from mha_cli.records.annotation_exports import text_and_label
 from mha_cli.records.headers import LABEL_NAMES, LEAST_TEXTS, USUAL_NAMES, are_numbers, has_header, plain_name
-from mha_cli.records.line_formats import json_object
+from mha_cli.records.line_formats import json_object, without_array
 from mha_cli.records.objects import dotted_keys, value_at
 from mha_cli.records.parquet import parquet_rows, whole_file
 from mha_cli.records.reader import USUAL, Dialect
@@ -78,7 +79,10 @@ def find_layout(path: str, text_column: str | None = None, label_column: str | N
     if form in ("csv", "tsv"):
         layout, values = _table(path, form, text_column, label_column, dialect)
     else:
-        values = _by_key(_objects(path, form, dialect))
+        found = _objects(path, form, dialect)
+        if form == "jsonl" and text_column in (None, TEXT_COLUMN) and label_column in (None, "label"):
+            found = _without_tools(found, shown_path(path))
+        values = _by_key(found)
         layout = Layout("Parquet" if form == "parquet" else "JSON lines", columns=tuple(values))
     if not any(values.values()):
         return replace(layout, columns=())  # reading the file gives the error
@@ -117,11 +121,19 @@ def _objects(path: str, form: Format, dialect: Dialect) -> Iterator[Mapping[str,
             yield from parquet_rows(file, shown_path(path))
         return
     reading = replace(file_reading(path, Columns(), dialect), strict=False)
-    for number, line in enumerate(text_lines(file_pieces(path), reading), 1):
+    for number, line in enumerate(without_array(text_lines(file_pieces(path), reading), reading.name), 1):
         if isinstance(line, MhaError):
             raise line
         if not line.isspace():
             yield json_object(reading.decoded(line, number), f"{reading.name}:{number}")
+
+
+def _without_tools(objects: Iterable[Mapping[str, object]], name: str) -> Iterator[Mapping[str, object]]:
+    """Objects, and of those of annotation tools text and label alone."""
+    for values in objects:
+        found = text_and_label(given := dict(values), name)
+        if found is not None:
+            yield given if found is given else {key: found[key] for key in ("text", "label")}
 
 
 def _by_key(objects: Iterable[Mapping[str, object]]) -> Values:
