@@ -17,6 +17,7 @@ from mha_cli.errors import MhaError, printable
 from mha_cli.records.objects import as_text, json_line, without_surrogates
 from mha_cli.records.parquet import parquet_writer
 from mha_cli.records.record import ALL, Record
+from mha_cli.records.spreadsheets import sheet_writer
 from mha_cli.records.tables import csv_row
 from mha_cli.runtime.choice import Answer, Choice
 
@@ -43,6 +44,10 @@ def answer_writer(
                 [dict(zip(names, table_row(choice, record, answer), strict=True)) for _, record, answer in answered],
                 sum(len(record.raw) for _, record, _ in answered),
             )
+        return
+    if answer_format == "spreadsheet":
+        with sheet_writer(file, names) as write_sheet:
+            yield lambda answered: write_sheet(table_row(choice, record, answer) for _, record, answer in answered)
         return
     if answer_format == "csv":
         file.write(csv_row(names))

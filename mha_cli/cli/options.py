@@ -92,7 +92,7 @@ class _HasDialect:
 
 
 FormatOption = Annotated[
-    Literal["lines", "jsonl", "csv", "tsv", "fasttext", "parquet"] | None,
+    Literal["lines", "jsonl", "csv", "tsv", "fasttext", "parquet", "spreadsheet"] | None,
     Option("--format", help="Format of the input.", show_default="by the extension of a file, else lines"),
 ]
 

@@ -14,17 +14,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, TypeAlias, cast
 
-from mha_cli.errors import EXIT_FAILURE, MhaError, reason_of, shown_path
+from mha_cli.errors import EXIT_FAILURE, MhaError, need, reason_of, shown_path
 from mha_cli.records.readers import EXTENSIONS, Format, extension_of
 from mha_cli.system.whole_files import Stream, atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-AnswerFormat: TypeAlias = Literal["tsv", "terminal", "records", "csv", "jsonl", "parquet"]
+AnswerFormat: TypeAlias = Literal["tsv", "terminal", "records", "csv", "jsonl", "parquet", "spreadsheet"]
 PICTURES = (".png", ".svg", ".pdf")
 _NO_GLYPH = re.compile(r"Glyph (\d+) .*missing from font", re.DOTALL)
-NOT_WRITTEN = {".xlsx", ".xls", ".ods", ".zip", ".bz2", ".xz", ".zst"}
+_WRITTEN_AS: dict[Format, Format] = {"parquet": "jsonl", "spreadsheet": "csv"}  # formats of records from files that are no lines
+NOT_WRITTEN = {".xls", ".ods", ".zip", ".bz2", ".xz", ".zst"}
 
 
 def answer_format(output: Path | None, as_json: bool, records: Sequence[Format] = ()) -> AnswerFormat:
@@ -34,15 +35,17 @@ def answer_format(output: Path | None, as_json: bool, records: Sequence[Format] 
     """
     if output is None:
         return "records" if records else "jsonl" if as_json else "terminal" if sys.stdout.isatty() else "tsv"
-    written = {"jsonl" if record_format == "parquet" else record_format for record_format in records}
+    written = {_WRITTEN_AS.get(record_format, record_format) for record_format in records}
     extension, name = extension_of(output.name), f"--output {shown_path(output)}"
     by_name = EXTENSIONS.get(extension)
-    if extension in NOT_WRITTEN or (by_name == "parquet" and output.suffix.lower() == ".gz") or (by_name == "fasttext" and not written):
-        hint = "name a .csv file, which spreadsheet programs open, or .tsv, .jsonl or .parquet; .gz may follow the first three"
+    if extension in NOT_WRITTEN or (by_name in _WRITTEN_AS and output.suffix.lower() == ".gz") or (by_name == "fasttext" and not written):
+        hint = "name a .csv, .tsv, .jsonl, .parquet or .xlsx file; .gz may follow the first three"
         raise MhaError(f"{name}: mha writes no such files", hint)
     if by_name is not None and (others := written - {by_name}):
         hint = "name a file of that format, or add --field"
         raise MhaError(f"{name}: --only writes records as they came, here in the format {min(others)}", hint)
+    if by_name == "spreadsheet":
+        need(name, "sheets", "xlsxwriter")
     if as_json and by_name not in (None, "jsonl"):
         raise MhaError(f"--json contradicts {name}", "leave --json out, or name a .jsonl file")
     return "records" if records else cast(AnswerFormat, by_name or ("jsonl" if as_json else "tsv"))

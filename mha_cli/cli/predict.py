@@ -46,7 +46,8 @@ def predict(
     ] = None,
     as_json: options.JsonOption = False,
     output: Annotated[
-        Path | None, options.output_option("File to write; .csv, .tsv, .jsonl or .parquet decides its format.", "standard output", "FILE")
+        Path | None,
+        options.output_option("File to write; .csv, .tsv, .jsonl, .parquet or .xlsx decides its format.", "standard output", "FILE"),
     ] = None,
     top_k: Annotated[str | None, Option("--top-k", "-k", metavar="K", help="Give the K most probable classes or [bold]all[/bold].")] = None,
     marks: Annotated[bool, Option("--one-column-per-label", help="In a table, write a column of 0 and 1 for each label.")] = False,

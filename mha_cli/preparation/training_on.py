@@ -14,6 +14,7 @@ from mha_cli.config.yaml_file import read_yaml
 from mha_cli.corpus.batches import Rows
 from mha_cli.corpus.corpus import Corpus
 from mha_cli.errors import MhaError, listed, plural, printable, shown_path
+from mha_cli.records.spreadsheets import file_and_sheet
 from mha_cli.runs import CHECKPOINT, CONFIG, METRICS
 from mha_cli.sources.labels import NAMED_CLASSES
 from mha_cli.sources.raw_files import matching_paths
@@ -121,6 +122,6 @@ def refuse_other_settings(base: Checkpoint, config: Config, num_stages: int) -> 
 
 def _is_there(given: str) -> bool:
     try:
-        return all(os.path.exists(os.path.expanduser(path)) for path in matching_paths(given))
+        return all(os.path.exists(os.path.expanduser(file_and_sheet(path)[0])) for path in matching_paths(given))
     except MhaError:
         return False

@@ -18,10 +18,10 @@ MARKS = {
 """Byte-order marks; UTF-32's begin as UTF-16's, so they come first. A mark decides, whatever encoding was asked for."""
 _UNPACK = "unpack it first, with {0} or in a pipe, as {0} -c FILE | mha predict"
 _EXPORT = "save the texts as CSV in UTF-8"
-_UNZIP = "save a table as CSV in UTF-8, or unpack the archive"
+_UNZIP = "name a workbook .xlsx or .ods, or unpack the archive"
 BINARIES: dict[bytes, tuple[str, str]] = {
     **dict.fromkeys((b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08"), ("a zip file, as are .xlsx, .docx and .keras", _UNZIP)),
-    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": ("an old Excel or Word file", _EXPORT),
+    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": ("an old Excel or Word file", "save it as .xlsx, or the texts as CSV in UTF-8"),
     GZIP_MAGIC: ("packed with gzip twice", _UNPACK.format("gunzip")),
     **{b"BZh%d1AY&SY" % level: ("packed with bzip2", _UNPACK.format("bunzip2")) for level in range(1, 10)},
     b"\xfd7zXZ\0": ("packed with xz", _UNPACK.format("unxz")),

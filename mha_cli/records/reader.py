@@ -27,6 +27,7 @@ class StreamWarnings:
     def __init__(self, guessed: bool = False) -> None:
         self._guessed = guessed
         self._format = self._first_quoted = self._no_quoting = ""
+        self._notes = dict[str, None]()
         self._first_fault: MhaError | None = None
         self._num_faulty = self._last_faulty = 0
         self.num_blank = self.num_quoted_rows = 0  # lines left out; lines inside quoted fields that would be rows by themselves
@@ -39,6 +40,7 @@ class StreamWarnings:
     def lines(self) -> list[str]:
         """All warnings, one line each."""
         lines = [self._format] if self._format else []
+        lines += self._notes
         if self.num_weightless:
             lines.append(f"texts left out, since they have weight 0: {self.num_weightless:,}")
         if self.num_unanswered:
@@ -62,6 +64,10 @@ class StreamWarnings:
             look, format_name = other
             hint = f"add --format {format_name}, or --format lines if that is right"
             self._format = f"{name}: read as plain lines, though the first {look}; {hint}"
+
+    def note(self, line: str) -> None:
+        """Add a line about what is read; the same line is shown once."""
+        self._notes[line] = None
 
     def count_not_utf_8(self, fault: MhaError, line: int) -> None:
         """Count a line with bytes that are not UTF-8, unless it is read again behind a broken row."""
@@ -98,6 +104,7 @@ class Reading:
     columns: Columns = field(default_factory=Columns)
     dialect: Dialect = USUAL
     warnings: StreamWarnings = field(default_factory=StreamWarnings)
+    sheet: str = ""  # sheet of a workbook; empty for the first that has the columns
     gzipped: bool = False  # True to take nothing but gzip data; else the first bytes tell
     strict: bool = False  # True to raise the fault of a line that is not UTF-8; else such bytes become U+FFFD, with a warning
     on_fault: Callable[[MhaError, int], Record] = raised

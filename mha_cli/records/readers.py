@@ -12,9 +12,10 @@ from mha_cli.records.lines import lines_of, unpacked
 from mha_cli.records.parquet import parquet_records
 from mha_cli.records.reader import Reading
 from mha_cli.records.record import Record
-from mha_cli.records.tables import table_records
+from mha_cli.records.spreadsheets import file_and_sheet, sheet_rows
+from mha_cli.records.tables import row_records, table_records
 
-Format = Literal["lines", "jsonl", "csv", "tsv", "fasttext", "parquet"]
+Format = Literal["lines", "jsonl", "csv", "tsv", "fasttext", "parquet", "spreadsheet"]
 _OF_LINES: dict[Format, Callable[[Iterable[bytes | MhaError], Reading], Iterator[Record]]] = {
     "lines": plain_records,
     "jsonl": json_records,
@@ -31,13 +32,16 @@ EXTENSIONS: dict[str, Format] = {
     ".ft": "fasttext",
     ".fasttext": "fasttext",
     ".parquet": "parquet",
+    ".xlsx": "spreadsheet",
+    ".ods": "spreadsheet",
 }
 
 
 def read_records(record_format: Format, pieces: Iterable[bytes], reading: Reading) -> Iterator[Record]:
     """The records of a stream, however its bytes are cut, each as soon as its last line is there."""
-    if record_format == "parquet":
-        return parquet_records(unpacked(pieces, reading.name, reading.gzipped), reading)
+    if record_format in ("parquet", "spreadsheet"):
+        pieces = unpacked(pieces, reading.name, reading.gzipped)
+        return parquet_records(pieces, reading) if record_format == "parquet" else row_records(sheet_rows(pieces, reading), reading)
     return _OF_LINES[record_format](text_lines(pieces, reading), reading)
 
 
@@ -47,8 +51,8 @@ def text_lines(pieces: Iterable[bytes], reading: Reading) -> Iterator[bytes | Mh
 
 
 def extension_of(path: str) -> str:
-    """The extension that tells the format, in lower case; ``.gz`` is left aside."""
-    return os.path.splitext(path.lower().removesuffix(".gz"))[1]
+    """The extension that tells the format, in lower case; ``.gz`` and the sheet of a workbook are left aside."""
+    return os.path.splitext(file_and_sheet(path)[0].lower().removesuffix(".gz"))[1]
 
 
 def format_of(path: str) -> Format:

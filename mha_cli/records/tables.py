@@ -80,6 +80,11 @@ def _first_lines(lines: TableLines) -> Iterator[bytes]:
 def table_records(preferred: str, lines: Iterable[bytes | MhaError], reading: Reading) -> Iterator[Record]:
     """The rows of a table, below its header line if it has one; blank lines are skipped."""
     separator, rows = table_rows(preferred, lines, reading)
+    return row_records(rows, reading, separator)
+
+
+def row_records(rows: Iterator[Row], reading: Reading, separator: str = ",") -> Iterator[Record]:
+    """The records of rows, of which the first may be a header."""
     columns, warnings = reading.columns, reading.warnings
     for first in rows:
         if first.fault:  # of the header

@@ -12,6 +12,7 @@ from mha_cli.records.lines import CHUNK_BYTES
 from mha_cli.records.reader import USUAL, Dialect, Reading, StreamWarnings
 from mha_cli.records.readers import Format, format_of, read_records
 from mha_cli.records.record import TEXT_COLUMN, Columns, Record
+from mha_cli.records.spreadsheets import file_and_sheet
 from mha_cli.sources.raw_files import matching_paths
 
 STANDARD_INPUT = "-"
@@ -45,7 +46,7 @@ def read_inputs(
     paths = [path for given in paths for path in matching_paths(given)]
     for path in paths:
         with _faults_named(path):
-            os.stat(standard_input if path == STANDARD_INPUT else path)
+            os.stat(standard_input if path == STANDARD_INPUT else file_and_sheet(path)[0])
     formats = [record_format or format_of(path) for path in paths]
     refuse_column_of_plain_lines(text_column, formats)
     columns = Columns(text_column or default_column, tuple(fields))
@@ -54,7 +55,7 @@ def read_inputs(
         for path, path_format in zip(paths, formats, strict=True):
             warnings = StreamWarnings(guessed=record_format is None)
             with closing(_pieces(path, standard_input, on_wait)) as pieces:
-                yield from read_records(path_format, pieces, Reading(shown_name(path), columns, dialect, warnings))
+                yield from read_records(path_format, pieces, Reading(shown_name(path), columns, dialect, warnings, file_and_sheet(path)[1]))
             for warning in warnings.lines:
                 on_warning(warning)
 
@@ -81,7 +82,7 @@ def shown_name(path: str) -> str:
 def _pieces(path: str, standard_input: int, on_wait: Callable[[int], None]) -> Generator[bytes, None, None]:
     """The bytes of an input: the loop that reads it, and waits for it."""
     with _faults_named(path):
-        descriptor = standard_input if path == STANDARD_INPUT else os.open(path, os.O_RDONLY)
+        descriptor = standard_input if path == STANDARD_INPUT else os.open(file_and_sheet(path)[0], os.O_RDONLY)
     try:
         with suppress(OSError, AttributeError):  # no pipe, or a system that cannot
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE_BYTES)

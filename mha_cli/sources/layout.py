@@ -4,6 +4,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeAlias
@@ -18,12 +19,14 @@ from mha_cli.records.reader import USUAL, Dialect
 from mha_cli.records.readers import Format, format_of, text_lines
 from mha_cli.records.record import SEPARATORS, TEXT_COLUMN, Columns, is_number, shown_columns
 from mha_cli.records.rows import Row
+from mha_cli.records.spreadsheets import file_and_sheet, sheet_names, sheet_rows
 from mha_cli.records.tables import no_texts_below, other_width, table_rows, title_above
 from mha_cli.sources.combined_labels import find_combined, find_levels
 from mha_cli.sources.labels import labels_in, mark_of, name_of
 from mha_cli.sources.raw_files import file_pieces, file_reading, is_folder, labelled_format, unpacked_file
 
 SAMPLE_ROWS = 1000
+TABLES = ("csv", "tsv", "spreadsheet")
 SAMPLE_CHARACTERS = 1 << 22
 MOST_LABEL_CHARACTERS = 60
 LIKELY_TEXT = 0.1  # letters that another column of texts has at least, as a share of what the one that is taken has
@@ -76,7 +79,9 @@ def find_layout(path: str, text_column: str | None = None, label_column: str | N
     form = labelled_format(path, dialect)
     if form == "fasttext":
         return Layout("fastText")
-    if form in ("csv", "tsv"):
+    if form == "spreadsheet" and not file_and_sheet(path)[1]:
+        return _layout_of_sheets(path, text_column, label_column)
+    if form in TABLES:
         layout, values = _table(path, form, text_column, label_column, dialect)
     else:
         found = _objects(path, form, dialect)
@@ -106,12 +111,23 @@ def find_layout(path: str, text_column: str | None = None, label_column: str | N
     return Layout(*head, text, label, text_reason, label_reason, part, separator, example, levels, label_columns)
 
 
+def _layout_of_sheets(path: str, text_column: str | None, label_column: str | None) -> Layout:
+    """The layout of the first sheet that has columns of texts and labels, or the fault of the last one."""
+    with whole_file(unpacked_file(path)) as file:
+        *others, last = sheet_names(file, file_reading(path, Columns(), USUAL))
+    for sheet in others:
+        with suppress(MhaError):
+            if (layout := find_layout(f"{path}#{sheet}", text_column, label_column)).columns:
+                return layout
+    return find_layout(f"{path}#{last}", text_column, label_column)
+
+
 def find_text_column(path: str, text_column: str | None = None, dialect: Dialect = USUAL) -> str:
     """The column of a file of texts without labels, which may be its only one: the one given, or ``text``, else the longest texts."""
     form = format_of(path)
     if text_column or form in ("lines", "fasttext"):
         return text_column or TEXT_COLUMN
-    values = _table(path, form, None, "1", dialect)[1] if form in ("csv", "tsv") else _by_key(_objects(path, form, dialect))
+    values = _table(path, form, None, "1", dialect)[1] if form in TABLES else _by_key(_objects(path, form, dialect))
     return TEXT_COLUMN if TEXT_COLUMN in values or not any(values.values()) else _guessed_text(values, None, path)[0]
 
 
@@ -152,10 +168,13 @@ def _table(
     path: str, form: Format, text_column: str | None, label_column: str | None, dialect: Dialect, skip: int = 0
 ) -> tuple[Layout, Values]:
     """The layout of a table below so many lines, and the values of its columns."""
-    columns = Columns(text_column or "1", (label_column or "2",), "--text-column", "--label-column", required=True)
+    columns = Columns(text_column or "1", (label_column or "1",), "--text-column", "--label-column", required=True)
     reading = replace(file_reading(path, columns, dialect), strict=False)
-    lines = islice(text_lines(file_pieces(path), reading), skip, None)
-    separator, table = table_rows("\t" if form == "tsv" else ",", lines, reading)
+    if form == "spreadsheet":
+        separator, table = "", sheet_rows(unpacked_file(path), reading)
+    else:
+        lines = islice(text_lines(file_pieces(path), reading), skip, None)
+        separator, table = table_rows("\t" if form == "tsv" else ",", lines, reading)
     rows, size, top = list[list[str]](), 0, 0
     broken: Row | None = None
     for row in table:
@@ -167,7 +186,7 @@ def _table(
         size += sum(map(len, row.lines))
         if len(rows) == SAMPLE_ROWS or size > SAMPLE_CHARACTERS:
             break
-    title = rows[0][0].strip() if rows and not skip else ""
+    title = rows[0][0].strip() if rows and separator and not skip else ""
     if title and title == "".join(rows[0]).strip() and plain_name(title) not in USUAL_NAMES:
         try:
             below, values = _table(path, form, text_column, label_column, dialect, top)
@@ -188,7 +207,7 @@ def _table(
     for name, cells in zip(names, zip(*rows[header:], strict=True), strict=False):
         values.setdefault(name, list(cells))
     single = {name: values[name] for name in values if num_of[name] == 1}  # others could not be asked for
-    return Layout("table", SEPARATORS[separator], header, tuple(names)), single if len(single) > 1 else values
+    return Layout("table" if separator else form, SEPARATORS.get(separator), header, tuple(names)), single if len(single) > 1 else values
 
 
 def _given(column: str | None, layout: Layout) -> tuple[str, str] | None:

@@ -13,20 +13,22 @@ from mha_cli.records.lines import CHUNK_BYTES, unpacked
 from mha_cli.records.reader import USUAL, Dialect, Reading, StreamWarnings
 from mha_cli.records.readers import EXTENSIONS, Format, extension_of
 from mha_cli.records.record import LABEL_PREFIX, Columns
+from mha_cli.records.spreadsheets import file_and_sheet
 from mha_cli.system.input_files import open_regular
 
-_KINDS = "give a .csv, .tsv, .txt, .jsonl, .ndjson, .json, .ft or .parquet file, or with .gz, or a folder with one sub-folder per class"
+_KINDS = "give a .csv, .tsv, .txt, .jsonl, .json, .ft, .parquet, .xlsx or .ods file, or with .gz, or a folder with one sub-folder per class"
 _PATTERN = re.compile(r"[*?]|\[.+\]")
 
 
 def matching_paths(given: str) -> list[str]:
     """Files and folders that match a pattern with ``*``, ``?``, ``[…]`` or ``**``, in natural order; a path without them is itself."""
-    pattern = os.path.expanduser(given)
+    pattern, sheet = file_and_sheet(os.path.expanduser(given))
+    behind = f"#{sheet}" if sheet else ""
     if not _PATTERN.search(pattern) or os.path.lexists(pattern):
-        return [pattern]
+        return [pattern + behind]
     if not (paths := glob.glob(pattern, recursive=True)):
         raise MhaError(f"{shown_path(given)}: no file matches", "check the pattern; relative paths start at the current folder")
-    return sorted(paths, key=natural_order)
+    return [path + behind for path in sorted(paths, key=natural_order)]
 
 
 def natural_order(name: str) -> tuple[list[tuple[int, str]], str]:
@@ -40,7 +42,7 @@ def is_folder(path: str) -> bool:
     """Whether a path is a folder rather than a file. Pipes and devices are refused: reading them could block or never end."""
     shown = shown_path(path)
     try:
-        mode = os.stat(os.path.expanduser(path)).st_mode
+        mode = os.stat(os.path.expanduser(file_and_sheet(path)[0])).st_mode
     except FileNotFoundError:
         raise MhaError(f"{shown}: no such file or folder", "check the path; relative paths start at the current folder") from None
     except (OSError, ValueError) as error:
@@ -53,7 +55,7 @@ def is_folder(path: str) -> bool:
 
 def file_pieces(path: str) -> Iterator[bytes]:
     """The bytes of a file in pieces."""
-    with open_regular(Path(os.path.expanduser(path)), "give the path of data that can be read") as file:
+    with open_regular(Path(os.path.expanduser(file_and_sheet(path)[0])), "give the path of data that can be read") as file:
         while piece := file.read(CHUNK_BYTES):
             yield piece
 
@@ -65,7 +67,8 @@ def unpacked_file(path: str) -> Iterator[bytes]:
 
 def file_reading(path: str, columns: Columns, dialect: Dialect, warnings: StreamWarnings | None = None) -> Reading:
     """How a file of labelled texts is read: bytes that are not UTF-8 are refused."""
-    return Reading(shown_path(path), columns, dialect, warnings or StreamWarnings(), path.lower().endswith(".gz"), strict=True)
+    gzipped, sheet = path.lower().endswith(".gz"), file_and_sheet(path)[1]
+    return Reading(shown_path(path), columns, dialect, warnings or StreamWarnings(), sheet, gzipped, strict=True)
 
 
 def labelled_format(path: str, dialect: Dialect = USUAL) -> Format:

@@ -288,7 +288,7 @@ SECTIONS: dict[str, list[Case]] = {
         ),
         _train("a wrong encoding", ROWS + b"caf\xe9,neg\n", "reviews.csv:4: not UTF-8: byte 0xE9 at position 4 of the line; save it …"),
         _train("a packed file", b"BZh91AY&SY", "reviews.csv.bz2: packed with bzip2, not texts; unpack it first, …", "reviews.csv.bz2"),
-        _train("an unknown kind of file", ROWS, "reviews.xlsx: unknown extension .xlsx; give a .csv, .tsv, .txt, …", "reviews.xlsx"),
+        _train("an unknown kind of file", ROWS, "reviews.doc: unknown extension .doc; give a .csv, .tsv, .txt, …", "reviews.doc"),
         _train("no extension", ROWS, "reviews: no extension that tells its format; give a .csv, .tsv, .txt, …", "reviews"),
         _train("broken JSON", b'{"text": "a"\n', "reviews.jsonl:1: not JSON: Expecting ',' delimiter at position 13; …", "reviews.jsonl"),
         _train(
@@ -407,9 +407,9 @@ SECTIONS: dict[str, list[Case]] = {
         ),
         Case("shuffle-test --config sample.yaml --output mine", "mine: is not empty; choose another folder"),
         Case(
-            f"{FILM} -o labels.xlsx",
-            "--output labels.…: mha writes no such files; name a .csv file, which spreadsheet programs open, or …",
-            also=tuple(f"{FILM} -o labels.{extension}" for extension in ("csv.zip", "parquet.gz", "ft")),
+            f"{FILM} -o labels.ods",
+            "--output labels.…: mha writes no such files; name a .csv, .tsv, .jsonl, .parquet or .xlsx file; .gz …",
+            also=tuple(f"{FILM} -o labels.{extension}" for extension in ("csv.zip", "xlsx.gz", "parquet.gz", "ft")),
         ),
         Case(f"{FILM} --json -o labels.csv", "--json contradicts --output labels.csv; leave --json out, or name a .jsonl file"),
         Case(

@@ -15,7 +15,7 @@ from mha_cli.sources.labelled_text import LabelledText
 from tests.errors import error_of
 from tests.limits import traced_peak
 
-KINDS = "give a .csv, .tsv, .txt, .jsonl, .ndjson, .json, .ft or .parquet file, or with .gz, or a folder with one sub-folder per class"
+KINDS = "give a .csv, .tsv, .txt, .jsonl, .json, .ft, .parquet, .xlsx or .ods file, or with .gz, or a folder with one sub-folder per class"
 COLUMNS = labelled_columns()
 FROM_WINDOWS = "save it as UTF-8, or if it is from Windows, read it with data.encoding=windows-1252"
 
@@ -167,7 +167,7 @@ def test_what_is_no_file_is_refused() -> None:
         assert error_of(read, "s.csv") == f"s.csv: a socket, neither a file nor a folder; {save}"
 
 
-ZIP = "a zip file, as are .xlsx, .docx and .keras, not texts; save a table as CSV in UTF-8, or unpack the archive"
+ZIP = "a zip file, as are .xlsx, .docx and .keras, not texts; name a workbook .xlsx or .ods, or unpack the archive"
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ ZIP = "a zip file, as are .xlsx, .docx and .keras, not texts; save a table as CS
         ("train/pos/1.txt", b"one\nth\x80ree", f"train/pos/1.txt:2: not UTF-8: byte 0x80 at position 3 of the line; {FROM_WINDOWS}"),
         ("train/pos/1.txt", b"x" * 10_001, "train/pos/1.txt: longer than 10,000 bytes; write one text per file"),
         ("a.csv.gz", b"PK\x03\x04\n\0", "a.csv.gz: not a gzip file; compress it with gzip, or drop .gz from its name"),
-        *((name, b"PK\x03\x04\n\0", f"{name}: {ZIP}") for name in ("a.csv", "a.xlsx", "train/pos/1.txt")),
+        *((name, b"PK\x03\x04\n\0", f"{name}: {ZIP}") for name in ("a.csv", "a.docx", "train/pos/1.txt")),
     ],
 )
 def test_files_at_fault(name: str, content: bytes, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
