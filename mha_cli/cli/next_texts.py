@@ -24,6 +24,7 @@ from mha_cli.records.tables import csv_line
 from mha_cli.runs import is_own
 from mha_cli.runtime.inputs import read_inputs
 from mha_cli.sources.opening import open_source
+from mha_cli.sources.raw_files import mark_of
 from mha_cli.system.processor import prepare_to_compute
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ def write_next_texts(
         chosen = _typical(read, number, pretrained, reading) if checkpoint is None else _by_model(read, number, checkpoint, reading)
         if not chosen.records:
             raise MhaError(f"{printable(' '.join(files), 200)}: {chosen.told}", "give texts without labels")
-        file.write(_table(chosen, reading.text_column, output_format == "jsonl"))
+        mark = BOM_UTF8 if chosen.encoding else mark_of(files) if output_format == "csv" else b""
+        file.write(mark + _table(chosen, reading.text_column, output_format == "jsonl"))
     told = f"{plural(len(chosen.records), 'text')}, {chosen.told}"
     print(*shown_warnings(warnings), *chosen.warnings, told, sep="\n", file=sys.stderr)
 
@@ -154,4 +156,4 @@ def _table(chosen: _Chosen, given_text_column: str | None, as_json: bool) -> byt
         else:
             lines.append(csv_line({name: name for name in names}, names))
         lines += [csv_line(row, names) for row in rows]
-    return (BOM_UTF8 if chosen.encoding else b"") + b"".join(lines)
+    return b"".join(lines)

@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Literal, TypeAlias, cast
 
 from mha_cli.errors import EXIT_FAILURE, MhaError, need, reason_of, shown_path
 from mha_cli.records.readers import EXTENSIONS, Format, extension_of
+from mha_cli.sources.raw_files import mark_of
 from mha_cli.system.whole_files import Stream, atomic_write
 
 if TYPE_CHECKING:
@@ -52,8 +53,8 @@ def answer_format(output: Path | None, as_json: bool, records: Sequence[Format] 
 
 
 @contextmanager
-def opened_output(path: Path | None) -> Iterator[IO[bytes]]:
-    """A file to write to, gzipped if its name ends in ``.gz``, or stdout without a path.
+def opened_output(path: Path | None, inputs: Sequence[str] = ()) -> Iterator[IO[bytes]]:
+    """A file to write to, gzipped if its name ends in ``.gz``, or stdout without a path. CSV begins with the mark of the inputs.
 
     If the reader of a pipe has left, the process ends as every Unix tool does, by SIGPIPE and without a message.
     """
@@ -62,10 +63,13 @@ def opened_output(path: Path | None) -> Iterator[IO[bytes]]:
             yield Stream(sys.stdout.fileno(), "w", closefd=False)
         else:
             with atomic_write(path) as file:
+                mark = mark_of(inputs) if extension_of(path.name) == ".csv" else b""
                 if path.suffix.lower() != ".gz":
+                    file.write(mark)
                     yield file
                     return
                 with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
+                    packed.write(mark)
                     yield cast(IO[bytes], packed)
     except BrokenPipeError:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)

@@ -122,7 +122,7 @@ def predict(
     # No count where the terminal shows answers or typed texts.
     typed = not given and STANDARD_INPUT in paths and os.isatty(standard_input())
     with (
-        opened_output(output) as file,
+        opened_output(output, paths) as file,
         answer_writer(output_format, file, choice, model.class_names, names) as write,
         counter(shown=not (on_terminal or quiet or typed)) as count,
     ):

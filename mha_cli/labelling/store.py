@@ -39,9 +39,12 @@ class LabelStore:
         text_column: their column.
         label_column: column of labels, in the texts, if they have it, and in the file.
         several: whether a text may have several labels; lists and cells with a separator that are there mean it as well.
+        mark: byte-order mark of the file, if it is to have one.
     """
 
-    def __init__(self, path: Path, records: Iterable[Record], text_column: str, label_column: str = "label", several: bool = False) -> None:
+    def __init__(
+        self, path: Path, records: Iterable[Record], text_column: str, label_column: str = "label", several: bool = False, mark: bytes = b""
+    ) -> None:
         self.path, self.text_column = path, TEXT_COLUMN if is_number(text_column) else text_column
         self.label_column = "label" if is_number(label_column) else label_column  # the file of labels has a header
         self._own_columns = self.text_column, self.label_column, DRAWN
@@ -77,7 +80,7 @@ class LabelStore:
         names = dict.fromkeys(chain.from_iterable(chain(unknown_rows, *self._rows)))
         self._names = [self.text_column, *(name for name in names if name not in self._own_columns), self.label_column, DRAWN]
         header = dict(zip(self._names, self._names, strict=True))
-        self._head = b"".join(csv_line(row, self._names) for row in [header, *unknown_rows])
+        self._head = mark + b"".join(csv_line(row, self._names) for row in [header, *unknown_rows])
         self._unanswered = continued.keys() - self.answers.keys()  # whose rows stay in the file as they are until there is an answer
         self._lines = {number: self._lines_of(number, self.answers.get(number)) for number in {**continued, **self.answers}}
 

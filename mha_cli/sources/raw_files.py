@@ -4,11 +4,11 @@ import glob
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from mha_cli.errors import MhaError, printable, shown_path
-from mha_cli.records.encodings import refuse_binary, utf_8
+from mha_cli.records.encodings import BOM, refuse_binary, utf_8
 from mha_cli.records.lines import CHUNK_BYTES, unpacked
 from mha_cli.records.reader import USUAL, Dialect, Reading, StreamWarnings
 from mha_cli.records.readers import EXTENSIONS, Format, extension_of
@@ -63,6 +63,13 @@ def file_pieces(path: str) -> Iterator[bytes]:
 def unpacked_file(path: str) -> Iterator[bytes]:
     """The bytes of a file in pieces, unpacked if they are gzip data."""
     return unpacked(file_pieces(path), shown_path(path), path.lower().endswith(".gz"))
+
+
+def mark_of(inputs: Iterable[str]) -> bytes:
+    """The byte-order mark of CSV that is made of these inputs: that of UTF-8 if a file has it or is a workbook, else none."""
+    files = [path for given in inputs for path in matching_paths(given) if os.path.isfile(file_and_sheet(path)[0])]
+    has_mark = any(extension_of(path) in (".xlsx", ".ods") or next(unpacked_file(path), b"").startswith(BOM) for path in files)
+    return BOM if has_mark else b""
 
 
 def file_reading(path: str, columns: Columns, dialect: Dialect, warnings: StreamWarnings | None = None) -> Reading:

@@ -323,3 +323,43 @@ def test_somebody_who_types_sees_no_count(small: Path, tmp_path: Path) -> None:
         os.write(ours, b"\x04")  # the end of what is typed
         assert b"texts" not in read_terminal(ours)
     os.close(ours)
+
+
+@pytest.mark.parametrize("name", ["labels.csv", "labels.csv.gz"])
+def test_csv_begins_with_the_mark_of_its_input(name: str, predict: Mha, tmp_path: Path) -> None:
+    mark, table = b"\xef\xbb\xbf", "text\nthe café\nsuperb\n".encode()
+    (tmp_path / "reviews.csv").write_bytes(table)
+    (tmp_path / "marked.csv").write_bytes(mark + table)
+
+    def written(*args: str) -> bytes:
+        assert predict(*args, "-o", name).code == 0
+        content = (tmp_path / name).read_bytes()
+        return gzip.decompress(content) if name.endswith(".gz") else content
+
+    without = written("-i", "reviews.csv", "--field", "text")
+    assert without.startswith(b"label,") and "café".encode() in without
+    assert written("-i", "marked.csv", "--field", "text") == mark + without
+    assert written("-i", "*.csv", "-i", "-", "--field", "text").startswith(mark + b"label,")
+    assert written("-i", "marked.csv", "--only", "pos", "--threshold", "0") == mark + written(
+        "-i", "reviews.csv", "--only", "pos", "--threshold", "0"
+    )
+    predict("-i", "marked.csv", "-o", "labels.tsv")
+    assert (tmp_path / "labels.tsv").read_bytes()[:3] != mark
+
+
+@pytest.mark.extras
+def test_answers_as_a_workbook(predict: Mha, tmp_path: Path) -> None:
+    pytest.importorskip("xlsxwriter")
+    (tmp_path / "reviews.csv").write_text('id,text\n=1+1,the film\n"{2}","superb, café"\n')
+    given = ("-i", "reviews.csv", "--field", "id", "--field", "text", "--top-k", "all", "-o")
+    assert predict(*given, "a.csv").code == predict(*given, "a.xlsx").code == 0
+    result = predict("-i", "a.xlsx", "--field", "*", "-o", "b.csv")  # what it holds is read again
+    assert (result.code, result.stderr) == (0, "")
+    rows = [list(csv.DictReader(io.StringIO((tmp_path / name).read_text("utf-8-sig")))) for name in ("a.csv", "b.csv")]
+    for before, after in zip(*rows, strict=True):
+        found = {name: after[f"input_{name}" if f"input_{name}" in after else name] for name in before}
+        assert {name: value if not name.startswith("prob") else float(value) for name, value in found.items()} == {
+            name: value if not name.startswith("prob") else float(value) for name, value in before.items()
+        }
+    assert rows[0][0]["id"] == "=1+1"
+    assert predict(*given, "a.ods").code == 2
