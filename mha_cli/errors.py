@@ -1,5 +1,6 @@
 """Errors that the user can read in one line, and the exit codes that go with them."""
 
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from importlib.util import find_spec
@@ -81,4 +82,9 @@ def reason_of(error: BaseException, limit: int = 200) -> str:
 
 def shown_path(path: Path | str) -> str:
     """A path in messages."""
-    return printable(str(path), 200)
+    return printable(without_secrets(str(path)), 200)
+
+
+def without_secrets(path: str) -> str:
+    """A URI, or a message with one, without passwords and settings; any other path as it is."""
+    return re.sub(r"(?<=://)[^/@]*@|\?.*", "", path) if "://" in path else path

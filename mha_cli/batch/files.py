@@ -1,41 +1,18 @@
 """The files of a batch: on this machine, or in an object store, through pyarrow."""
 
-import io
 import os
-import re
 import stat
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from mmap import ACCESS_READ, mmap
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import IO, Any, NamedTuple, TypeAlias
+from typing import IO, TypeAlias
 from urllib.parse import unquote
 
-from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, printable, reason_of, shown_path
+from mha_cli.errors import EXIT_USAGE, MhaError, reason_of, shown_path
+from mha_cli.records.spreadsheets import file_and_sheet
 from mha_cli.sources.raw_files import matching_paths
+from mha_cli.system.remote_files import Found, RemoteFiles, Status, remote_files, shown_faults
 from mha_cli.system.whole_files import atomic_replace, locked
-
-OBJECT_STORES = {"s3", "gcs", "abfs"}  # pyarrow's file systems in which a file appears only when it is complete
-REQUEST_BYTES = 1 << 23  # bytes per request: each request to an object store takes time and costs money
-_SECRETS = re.compile(r"(?<=://)[^/@]*@|\?.*")  # parts of a URI that are never shown: passwords and settings
-_WILD = re.compile(r"(\*\*/|\*\*|\*|\[[^]]+\])")
-_EXPRESSIONS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
-
-
-class Status(NamedTuple):
-    """Size in bytes and time of the last change, in nanoseconds since 1970: they tell whether a file is still the same."""
-
-    size: int
-    modified_ns: int
-
-
-class Found(NamedTuple):
-    """A file of the input: its path, its size in bytes, and the path below the folder that was named, if one was."""
-
-    path: str
-    size: int
-    below: str | None = None
 
 
 class LocalFiles:
@@ -50,9 +27,9 @@ class LocalFiles:
         for given in matching_paths(pattern):
             path = self.name(given)
             if not os.path.isdir(path):
-                if not os.path.exists(path):
+                if not os.path.exists(file := file_and_sheet(path)[0]):
                     raise MhaError(f"{shown_path(given)}: no such file or folder", "check the path")
-                yield Found(path, os.path.getsize(path))
+                yield Found(path, os.path.getsize(file))
                 continue
             for folder, _, names in os.walk(path, onerror=_refuse_unreadable):
                 for name in names:
@@ -67,13 +44,13 @@ class LocalFiles:
     def status(self, path: str) -> Status | None:
         """Size and time of a file; None where there is none. A pipe or a device is refused: it could not be read again after a kill."""
         try:
-            return _status_of(os.stat(path))
+            return _status_of(os.stat(file_and_sheet(path)[0]))
         except FileNotFoundError:
             return None
 
     def open(self, path: str) -> IO[bytes]:
         """A file to read; opening it waits for nothing, whatever it is."""
-        file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
+        file = open(file_and_sheet(path)[0], "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
         try:
             _status_of(os.fstat(file.fileno()))
         except ValueError:
@@ -91,76 +68,6 @@ class LocalFiles:
             os.unlink(path)
 
 
-class RemoteFiles:
-    """Files behind one of pyarrow's file systems, such as an object store."""
-
-    def __init__(self, system: Any) -> None:
-        self._system = system
-
-    def name(self, path: str) -> str:
-        """The name of a file in results and messages: the URI, without settings and secrets."""
-        return f"{self._system.type_name}://{path}"
-
-    def matching(self, pattern: str) -> Iterator[Found]:
-        """The files below a folder, or those that match a pattern with ``*``, ``[…]`` or ``**``, or the file of that name."""
-        from pyarrow.fs import FileSelector, FileType
-
-        pattern = pattern.rstrip("/")
-        wild = _WILD.search(pattern)
-        folder = pattern[: pattern.rindex("/", 0, wild.start())] if wild else pattern
-        with _shown_faults(self.name(pattern)):
-            if not wild and (info := self._system.get_file_info(pattern)).type == FileType.File:
-                yield Found(pattern, info.size)
-                return
-            below = self._system.get_file_info(FileSelector(folder, allow_not_found=True, recursive=True))
-        expression = _pattern(pattern if wild else f"{pattern}/**")
-        files = [info for info in below if info.type == FileType.File and expression.fullmatch(info.path)]
-        if not files:
-            raise MhaError(f"{shown_path(self.name(pattern))}: no such file or folder", "check the name")
-        for info in files:
-            yield Found(info.path, info.size, None if wild else info.path.removeprefix(f"{folder}/"))
-
-    def make_folder(self, path: str) -> None:
-        """Make a folder, where there are such."""
-        if self._system.type_name not in OBJECT_STORES:
-            self._system.create_dir(path, recursive=True)
-
-    def status(self, path: str) -> Status | None:
-        """Size and time of a file; None where there is none."""
-        from pyarrow.fs import FileType
-
-        info = self._system.get_file_info(path)
-        return Status(info.size, info.mtime_ns or 0) if info.type == FileType.File else None
-
-    def open(self, path: str) -> IO[bytes]:
-        """A file to read."""
-        return io.BufferedReader(self._system.open_input_file(path), REQUEST_BYTES)
-
-    @contextmanager
-    def written(self, path: str) -> Iterator[IO[bytes]]:
-        """A file that is written here first, then sent by one call.
-
-        A stream that is interrupted between two calls would be closed with its last reference, which makes a short file.
-        """
-        with TemporaryFile() as file:
-            yield file
-            file.flush()
-            target = path if self._system.type_name in OBJECT_STORES else f"{path}.{os.urandom(8).hex()}.tmp"
-            with _shown_faults(self.name(path)):
-                stream = self._system.open_output_stream(target, compression=None)
-                if file.seek(0, os.SEEK_END):
-                    with mmap(file.fileno(), 0, access=ACCESS_READ) as content:
-                        stream.write(content)
-                stream.close()
-                if target != path:
-                    self._system.move(target, path)
-
-    def remove(self, path: str) -> None:
-        """Remove a file, if it is there."""
-        with suppress(FileNotFoundError):
-            self._system.delete_file(path)
-
-
 Files: TypeAlias = LocalFiles | RemoteFiles
 
 
@@ -174,7 +81,7 @@ class Folder:
 
     def make(self) -> None:
         """Make it, if it is not there."""
-        with _shown_faults(f"--output {self.name}", "name a folder that is there, or that can be made", EXIT_USAGE):
+        with shown_faults(f"--output {self.name}", "name a folder that is there, or that can be made", EXIT_USAGE):
             self.files.make_folder(self._path)
 
     def held(self, purpose: str) -> AbstractContextManager[None]:
@@ -193,25 +100,7 @@ def files_of(given: str) -> tuple[Files, str]:
         return LocalFiles(), given
     if scheme == "file":
         return LocalFiles(), unquote(rest)
-    from pyarrow.fs import FileSystem
-
-    shown = printable(_SECRETS.sub("", given), 200)
-    address, mark, settings = given.partition("?")
-    wild = _WILD.search(address)
-    end = address.rindex("/", 0, wild.start()) if wild else len(address)
-    with _shown_faults(shown, "give a path, or a URI such as s3://bucket/folder", EXIT_USAGE):
-        system, path = FileSystem.from_uri(address[:end] + mark + settings)
-    return RemoteFiles(system), path + unquote(address[end:])
-
-
-@contextmanager
-def _shown_faults(name: str, hint: str = "check name, region, credentials and network", code: int = EXIT_FAILURE) -> Iterator[None]:
-    try:
-        yield
-    # pyarrow's own are of the first three; for some kinds it asks other packages.
-    except (OSError, ValueError, NotImplementedError, ImportError) as error:
-        reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
-        raise MhaError(f"{printable(name, 200)}: {printable(_SECRETS.sub('', reason), 300)}", hint, code) from None
+    return remote_files(given)
 
 
 def _status_of(result: os.stat_result) -> Status:
@@ -222,12 +111,3 @@ def _status_of(result: os.stat_result) -> Status:
 
 def _refuse_unreadable(error: OSError) -> None:
     raise MhaError(f"{shown_path(error.filename)}: cannot be read: {reason_of(error)}", "make it readable, or name the others") from None
-
-
-def _pattern(pattern: str) -> re.Pattern[str]:
-    """A pattern as an expression: ``*`` and ``[…]`` stay within a name, ``**`` does not."""
-    parts = [
-        _EXPRESSIONS.get(part) or part.replace("[!", "[^") if number % 2 else re.escape(part)
-        for number, part in enumerate(_WILD.split(pattern))
-    ]
-    return re.compile("".join(parts))

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, Any, Literal, TypeAlias, TypeVar, get_args
 
-from mha_cli.batch.files import Folder, Status
+from mha_cli.batch.files import Folder
 from mha_cli.batch.shards import Shard
 from mha_cli.errors import EXIT_FAILURE, MhaError, reason_of
 from mha_cli.records.lines import CHUNK_BYTES
@@ -17,8 +17,10 @@ from mha_cli.records.parquet import parquet_writer
 from mha_cli.records.reader import USUAL, Dialect, Reading, StreamWarnings
 from mha_cli.records.readers import read_records
 from mha_cli.records.record import Columns, Record
+from mha_cli.records.spreadsheets import file_and_sheet
 from mha_cli.runtime.classifier import Classifier, Prediction
 from mha_cli.runtime.stream import Answering, Predicted
+from mha_cli.system.remote_files import Status
 from mha_cli.version import __version__
 
 PartFormat: TypeAlias = Literal["jsonl", "parquet"]
@@ -129,7 +131,7 @@ def _write_part(shard: Shard, status: Status, job: Job) -> ShardReport:
         return Unreadable("", b"", line=line)
 
     warnings = StreamWarnings(shard.guessed)
-    reading = Reading(shard.name, job.columns, job.dialect, warnings, on_fault=stand_in)
+    reading = Reading(shard.name, job.columns, job.dialect, warnings, file_and_sheet(shard.path)[1], on_fault=stand_in)
     records = read_records(shard.record_format, _chunks(shard, digest), reading)
     files, part_name = job.output.files, f"{shard.stem}.{job.part_format}"
     as_lists = job.part_format == "jsonl" and job.classifier.checkpoint.config.is_multi_label

@@ -98,7 +98,7 @@ class InspectedText:
 
     text: Annotated[str | None, Argument(help="The text to look into; - or nothing reads standard input.")] = None
     checkpoint: options.CheckpointOption = None
-    path: Annotated[Path | None, Option("--input", "-i", metavar="FILE", help="File to read, plain or gzipped, or -.")] = None
+    path: Annotated[str | None, Option("--input", "-i", metavar="FILE", help="File to read, plain or gzipped, or -.")] = None
     record: Annotated[int | None, Option(min=1, metavar="N", help="Number of the text, from 1.", show_default="all plain lines")] = None
 
 
@@ -114,7 +114,7 @@ def model_and_text(context: Context, given: InspectedText, reading: options.Inpu
         reading.refuse(record=given.record)
         look_at_names([given.text])
         return load_checkpoint(given.checkpoint)[0], decodable(given.text)
-    model, source = load_checkpoint(given.checkpoint)[0], str(given.path or STANDARD_INPUT)
+    model, source = load_checkpoint(given.checkpoint)[0], given.path or STANDARD_INPUT
     records = read_inputs([source], reading.record_format, reading.text_column, (), model.text_column, standard_input(), reading.dialect)
     texts, name = (record.text for record in records), shown_name(source)
     if given.record is not None:

@@ -38,7 +38,7 @@ def predict(
     context: Context,
     texts: Annotated[list[str] | None, Argument(help="Texts to classify; - or nothing reads standard input.")] = None,
     checkpoint: options.CheckpointOption = None,
-    inputs: Annotated[list[Path] | None, Option("--input", "-i", metavar="FILE", help="File to read, or -; can be repeated.")] = None,
+    inputs: Annotated[list[str] | None, Option("--input", "-i", metavar="FILE", help="File to read, or -; can be repeated.")] = None,
     *,
     reading: options.InputOptions,
     fields: Annotated[
@@ -86,7 +86,7 @@ def predict(
     if quiet and output is not None:
         raise MhaError("--quiet prints nothing", "leave --output out")
     given = [decodable(text) for text in texts or [] if texts != [STANDARD_INPUT]]
-    paths = [str(path) for path in inputs or []] or [STANDARD_INPUT]
+    paths = inputs or [STANDARD_INPUT]
     if given:
         reading.refuse()
     look_at_names(given)

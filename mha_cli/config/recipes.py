@@ -41,5 +41,6 @@ def new_run_name(config_file: Path, config: Config) -> str:
 
 
 def name_of_data(path: str) -> str:
-    """The name of a file or folder, or pattern of them, without extensions; empty where nothing is left."""
-    return os.path.basename(os.path.abspath(os.path.expanduser(path))).partition(".")[0].strip("*?[]-_")
+    """The name of a file or folder, or pattern of them, without extensions, sheet and query; empty where nothing is left."""
+    file = path.removeprefix("sqlite:").partition("#")[0]
+    return os.path.basename(os.path.abspath(os.path.expanduser(file))).partition(".")[0].strip("*?[]-_")

@@ -14,10 +14,9 @@ from mha_cli.config.yaml_file import read_yaml
 from mha_cli.corpus.batches import Rows
 from mha_cli.corpus.corpus import Corpus
 from mha_cli.errors import MhaError, listed, plural, printable, shown_path
-from mha_cli.records.spreadsheets import file_and_sheet
 from mha_cli.runs import CHECKPOINT, CONFIG, METRICS
 from mha_cli.sources.labels import NAMED_CLASSES
-from mha_cli.sources.raw_files import matching_paths
+from mha_cli.sources.raw_files import local_path, matching_paths
 
 OPEN = (("text", "vocabulary_size"), ("training", "epochs"))  # settings that the texts decide anew
 HELD_OUT_BY = ("validation_share", "validation", "merge_labels", "test_share")
@@ -122,6 +121,6 @@ def refuse_other_settings(base: Checkpoint, config: Config, num_stages: int) -> 
 
 def _is_there(given: str) -> bool:
     try:
-        return all(os.path.exists(os.path.expanduser(file_and_sheet(path)[0])) for path in matching_paths(given))
+        return all(os.path.exists(local_path(path) or os.curdir) for path in matching_paths(given))
     except MhaError:
         return False

@@ -10,6 +10,7 @@ from mha_cli.records.encodings import utf_8
 from mha_cli.records.line_formats import fasttext_records, json_records, plain_records
 from mha_cli.records.lines import lines_of, unpacked
 from mha_cli.records.parquet import parquet_records
+from mha_cli.records.queries import SQLITE
 from mha_cli.records.reader import Reading
 from mha_cli.records.record import Record
 from mha_cli.records.spreadsheets import file_and_sheet, sheet_rows
@@ -51,8 +52,14 @@ def text_lines(pieces: Iterable[bytes], reading: Reading) -> Iterator[bytes | Mh
 
 
 def extension_of(path: str) -> str:
-    """The extension that tells the format, in lower case; ``.gz`` and the sheet of a workbook are left aside."""
-    return os.path.splitext(file_and_sheet(path)[0].lower().removesuffix(".gz"))[1]
+    """The extension that tells the format, in lower case; ``.gz``, the sheet of a workbook and settings of a URI are left aside.
+
+    The rows of a query are JSON lines.
+    """
+    if path.startswith(SQLITE):
+        return ".jsonl"
+    file = file_and_sheet(path)[0]
+    return os.path.splitext((file.partition("?")[0] if "://" in file else file).lower().removesuffix(".gz"))[1]
 
 
 def format_of(path: str) -> Format:

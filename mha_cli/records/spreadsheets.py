@@ -2,12 +2,10 @@
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, count, islice
-from statistics import median_low
 from typing import IO, Any
 
 from mha_cli.errors import MhaError, need, plural, printable
@@ -70,7 +68,8 @@ def _header_at(rows: Sequence[list[str]], columns: Columns) -> int | None:
     """The first row that names the columns, or if all are numbers, the first one with as many filled cells as half of the rows."""
     wanted = [column for column in (columns.text, *columns.fields) if not (columns.takes_all and column == ALL)]
     filled = [sum(map(bool, map(str.strip, row))) for row in rows]
-    least = 1 if columns.has_header else median_low([*filter(None, filled), 1])
+    usual = sorted(filter(None, filled)) or [1]
+    least = 1 if columns.has_header else usual[(len(usual) - 1) // 2]
     for at, row in enumerate(rows):
         names = [cell.strip() for cell in row]
         if filled[at] >= least and all(column in names or (is_number(column) and 1 <= int(column) <= len(names)) for column in wanted):
@@ -80,6 +79,8 @@ def _header_at(rows: Sequence[list[str]], columns: Columns) -> int | None:
 
 def _output(file: IO[bytes], sheet: str, name: str) -> Iterator[Any]:
     """What ``sheet_process`` writes of a workbook: the names of its sheets, and the cells of each row of one."""
+    import subprocess  # slow
+
     program = [sys.executable, "-P", sheet_process.__file__, sheet]
     with subprocess.Popen(program, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         try:

@@ -13,7 +13,7 @@ from mha_cli.records.reader import USUAL, Dialect, Reading, StreamWarnings
 from mha_cli.records.readers import Format, format_of, read_records
 from mha_cli.records.record import TEXT_COLUMN, Columns, Record
 from mha_cli.records.spreadsheets import file_and_sheet
-from mha_cli.sources.raw_files import matching_paths
+from mha_cli.sources.raw_files import file_pieces, local_path, matching_paths
 
 STANDARD_INPUT = "-"
 PIPE_BYTES = 1 << 20  # capacity of a pipe: a fast producer writes the next batch while this one is computed
@@ -46,7 +46,7 @@ def read_inputs(
     paths = [path for given in paths for path in matching_paths(given)]
     for path in paths:
         with _faults_named(path):
-            os.stat(standard_input if path == STANDARD_INPUT else file_and_sheet(path)[0])
+            os.stat(standard_input if path == STANDARD_INPUT else local_path(path) or os.curdir)
     formats = [record_format or format_of(path) for path in paths]
     refuse_column_of_plain_lines(text_column, formats)
     columns = Columns(text_column or default_column, tuple(fields))
@@ -81,8 +81,11 @@ def shown_name(path: str) -> str:
 
 def _pieces(path: str, standard_input: int, on_wait: Callable[[int], None]) -> Generator[bytes, None, None]:
     """The bytes of an input: the loop that reads it, and waits for it."""
+    if (local := local_path(path)) is None:
+        yield from file_pieces(path)
+        return
     with _faults_named(path):
-        descriptor = standard_input if path == STANDARD_INPUT else os.open(file_and_sheet(path)[0], os.O_RDONLY)
+        descriptor = standard_input if path == STANDARD_INPUT else os.open(local, os.O_RDONLY)
     try:
         with suppress(OSError, AttributeError):  # no pipe, or a system that cannot
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE_BYTES)

@@ -13,7 +13,7 @@ import numpy as np
 
 from mha_cli.arrays import Bools
 from mha_cli.config.settings import FilesData
-from mha_cli.errors import MhaError, did_you_mean, listed, printable, reason_of, shown_path
+from mha_cli.errors import MhaError, did_you_mean, listed, printable, reason_of, shown_path, without_secrets
 from mha_cli.records.encodings import utf_8
 from mha_cli.records.lines import MAX_LINE_BYTES
 from mha_cli.records.reader import USUAL, Dialect, Reading, StreamWarnings
@@ -64,7 +64,7 @@ class FileTexts(TextSource):
         self._columns = labelled_columns(given.text_column, given.label_column, by_options, given.label_columns)
         self.has_labels = bool(settings.train_paths)
         paths = [*settings.train_paths, *settings.more] or [settings.unlabelled or ""]
-        self.name = listed(paths, 1)  # as given; of several, the first and how many there are beside it
+        self.name = listed([*map(without_secrets, paths)], 1)  # as given; of several, the first and how many there are beside it
         self.splits = ("train", "test") if settings.test_paths or settings.test_share else ("train",)
         self.warnings = StreamWarnings()  # about the split read last
 

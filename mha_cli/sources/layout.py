@@ -15,6 +15,7 @@ from mha_cli.records.headers import LABEL_NAMES, LEAST_TEXTS, USUAL_NAMES, are_n
 from mha_cli.records.line_formats import json_object, without_array
 from mha_cli.records.objects import dotted_keys, value_at
 from mha_cli.records.parquet import parquet_rows, whole_file
+from mha_cli.records.queries import SQLITE
 from mha_cli.records.reader import USUAL, Dialect
 from mha_cli.records.readers import Format, format_of, text_lines
 from mha_cli.records.record import SEPARATORS, TEXT_COLUMN, Columns, is_number, shown_columns
@@ -88,7 +89,7 @@ def find_layout(path: str, text_column: str | None = None, label_column: str | N
         if form == "jsonl" and text_column in (None, TEXT_COLUMN) and label_column in (None, "label"):
             found = _without_tools(found, shown_path(path))
         values = _by_key(found)
-        layout = Layout("Parquet" if form == "parquet" else "JSON lines", columns=tuple(values))
+        layout = Layout("Parquet" if form == "parquet" else "query" if path.startswith(SQLITE) else "JSON lines", columns=tuple(values))
     if not any(values.values()):
         return replace(layout, columns=())  # reading the file gives the error
     if len(values) == 1:

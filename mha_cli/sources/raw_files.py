@@ -6,15 +6,18 @@ import re
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from urllib.parse import unquote
 
 from mha_cli.errors import MhaError, printable, shown_path
 from mha_cli.records.encodings import BOM, refuse_binary, utf_8
 from mha_cli.records.lines import CHUNK_BYTES, unpacked
+from mha_cli.records.queries import SQLITE, query_lines
 from mha_cli.records.reader import USUAL, Dialect, Reading, StreamWarnings
 from mha_cli.records.readers import EXTENSIONS, Format, extension_of
 from mha_cli.records.record import LABEL_PREFIX, Columns
 from mha_cli.records.spreadsheets import file_and_sheet
 from mha_cli.system.input_files import open_regular
+from mha_cli.system.remote_files import matching_uris, uri_pieces
 
 _KINDS = "give a .csv, .tsv, .txt, .jsonl, .json, .ft, .parquet, .xlsx or .ods file, or with .gz, or a folder with one sub-folder per class"
 _PATTERN = re.compile(r"[*?]|\[.+\]")
@@ -22,8 +25,14 @@ _PATTERN = re.compile(r"[*?]|\[.+\]")
 
 def matching_paths(given: str) -> list[str]:
     """Files and folders that match a pattern with ``*``, ``?``, ``[…]`` or ``**``, in natural order; a path without them is itself."""
+    if given.startswith(SQLITE):
+        return [given]
+    if given.startswith("file://"):
+        given = unquote(given.removeprefix("file://"))
     pattern, sheet = file_and_sheet(os.path.expanduser(given))
     behind = f"#{sheet}" if sheet else ""
+    if "://" in pattern:
+        return [uri + behind for uri in sorted(matching_uris(pattern), key=natural_order)]
     if not _PATTERN.search(pattern) or os.path.lexists(pattern):
         return [pattern + behind]
     if not (paths := glob.glob(pattern, recursive=True)):
@@ -38,11 +47,18 @@ def natural_order(name: str) -> tuple[list[tuple[int, str]], str]:
     return key, name
 
 
+def local_path(path: str) -> str | None:
+    """The file or folder of this machine that a path names; None for a URI or a query."""
+    return None if "://" in path or path.startswith(SQLITE) else os.path.expanduser(file_and_sheet(path)[0])
+
+
 def is_folder(path: str) -> bool:
     """Whether a path is a folder rather than a file. Pipes and devices are refused: reading them could block or never end."""
     shown = shown_path(path)
+    if (local := local_path(path)) is None:
+        return False
     try:
-        mode = os.stat(os.path.expanduser(file_and_sheet(path)[0])).st_mode
+        mode = os.stat(local).st_mode
     except FileNotFoundError:
         raise MhaError(f"{shown}: no such file or folder", "check the path; relative paths start at the current folder") from None
     except (OSError, ValueError) as error:
@@ -54,8 +70,11 @@ def is_folder(path: str) -> bool:
 
 
 def file_pieces(path: str) -> Iterator[bytes]:
-    """The bytes of a file in pieces."""
-    with open_regular(Path(os.path.expanduser(file_and_sheet(path)[0])), "give the path of data that can be read") as file:
+    """The bytes of a file in pieces, or the rows of a query as JSON lines."""
+    if (local := local_path(path)) is None:
+        yield from query_lines(path) if path.startswith(SQLITE) else uri_pieces(file_and_sheet(path)[0])
+        return
+    with open_regular(Path(local), "give the path of data that can be read") as file:
         while piece := file.read(CHUNK_BYTES):
             yield piece
 
@@ -67,7 +86,7 @@ def unpacked_file(path: str) -> Iterator[bytes]:
 
 def mark_of(inputs: Iterable[str]) -> bytes:
     """The byte-order mark of CSV that is made of these inputs: that of UTF-8 if a file has it or is a workbook, else none."""
-    files = [path for given in inputs for path in matching_paths(given) if os.path.isfile(file_and_sheet(path)[0])]
+    files = [path for given in inputs for path in matching_paths(given) if os.path.isfile(local_path(path) or "")]
     has_mark = any(extension_of(path) in (".xlsx", ".ods") or next(unpacked_file(path), b"").startswith(BOM) for path in files)
     return BOM if has_mark else b""
 
