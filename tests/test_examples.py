@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tomllib
@@ -39,6 +40,7 @@ from tests.cli.command import TIMEOUT, Result, environment, fork, run_here, run_
 from tests.cli.conftest import once
 from tests.documentation import GROUP, ROOT, Example, examples, fits, mha_commands, words_of
 from tests.tables import write_table
+from tests.workbooks import write_workbook
 
 EXAMPLES = examples()
 LINES = {example.code: example.place for shown in EXAMPLES.values() for example in shown if example.language == "sh"}
@@ -66,6 +68,8 @@ NOT_RUN = {
     "python -c": "downloads a data set",
     "mha predict … | head": "has a placeholder; tests/cli/test_predict_output.py has a reader that leaves",
     "mha batch s3://": "needs an object store",
+    "mha train --config text --set 'data.train=s3://": "needs an object store",
+    "mha predict --input gs://": "needs an object store",
     "mha train --from": "needs a run and its texts; tests/preparation/test_training_on.py trains on",
     "huggingface-cli download": "downloads an encoder",
     "mha train --config imdb-pretrained": "needs an encoder; tests/pretrained/test_commands.py trains with one",
@@ -289,6 +293,12 @@ def prepare(folder: Path) -> None:
     of_levels = ("hardware > printer", "hardware > screen", "software > mail", "software > login")
     write_table(folder / "requests.csv", [(text, of_levels[number % 4]) for number, text, _, _ in rows], "text,label")
     write_table(folder / "new.csv", enumerate(REVIEWS), "id,review")
+    of_teams = [(number, text, ("film", "mail")[number % 2]) for number, text, _, _ in rows]
+    with contextlib.suppress(ImportError):  # an extra
+        write_workbook(folder / "tickets.xlsx", {"Read me": [["Tickets"]], "May 2024": [["id", "body", "team"], *of_teams]})
+    with contextlib.closing(sqlite3.connect(folder / "shop.db")) as connection, connection:
+        connection.execute("CREATE TABLE tickets (id, body, team)")
+        connection.executemany("INSERT INTO tickets VALUES (?, ?, ?)", [*of_teams, (99, REVIEWS[0], "")])
     (folder / "review.txt").write_text(REVIEWS[0])
     (folder / "reviews.txt").write_text("\n".join(REVIEWS))
     (folder / "reviews.gz").write_bytes(gzip.compress("\n".join(REVIEWS).encode()))

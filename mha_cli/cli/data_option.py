@@ -24,9 +24,9 @@ class DataOptions:
         list[str] | None,
         Option(
             metavar="SOURCE",
-            help="Labelled texts: a file (CSV, TSV, JSONL, fastText, Parquet), files such as 'part-*.csv' (again for further ones), a "
-            "folder with one sub-folder per class, [bold]sample[/bold], or [bold]tfds:NAME[/bold]. By default, a command that scores takes "
-            "the data in the config of your own run; export scores only with --data.",
+            help="Labelled texts: a file (CSV, TSV, JSONL, fastText, Parquet, .xlsx, .ods), files such as 'part-*.csv' (again for "
+            "further ones), a folder with one sub-folder per class, [bold]sample[/bold], or [bold]tfds:NAME[/bold]. By default, a command "
+            "that scores takes the data in the config of your own run; export scores only with --data.",
         ),
     ] = None
     text_column: Annotated[str | None, column_option("text", "--data", "as in training, else guessed")] = None

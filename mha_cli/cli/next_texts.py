@@ -69,7 +69,7 @@ def write_next_texts(
         chosen = _typical(read, number, pretrained, reading) if checkpoint is None else _by_model(read, number, checkpoint, reading)
         if not chosen.records:
             raise MhaError(f"{printable(' '.join(files), 200)}: {chosen.told}", "give texts without labels")
-        mark = BOM_UTF8 if chosen.encoding else mark_of(files) if output_format == "csv" else b""
+        mark = BOM_UTF8 if chosen.encoding else mark_of(files) if output and output_format == "csv" else b""
         file.write(mark + _table(chosen, reading.text_column, output_format == "jsonl"))
     told = f"{plural(len(chosen.records), 'text')}, {chosen.told}"
     print(*shown_warnings(warnings), *chosen.warnings, told, sep="\n", file=sys.stderr)

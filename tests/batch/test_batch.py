@@ -27,6 +27,7 @@ from tests.batch.archive import expected, numbered, refuse_anything_else, rows_o
 from tests.checkpoints import rewrite, small_checkpoint_file
 from tests.cli.command import ROOT, TIMEOUT, Mha, Result, children_of, environment, fork, refusal, run_here, run_mha, run_on_terminal, tree
 from tests.cli.forks import Forked
+from tests.workbooks import write_workbook
 
 Classify = Callable[..., list[ShardReport]]
 
@@ -417,3 +418,17 @@ def test_a_kill_at_any_rename_or_removal_is_made_good(tmp_path: Path) -> None:
     told = json.loads(done.stdout)
     assert told["faults"] == []
     assert told["operations"].count("replace .json") == told["operations"].count("replace .jsonl") == 6
+
+
+@pytest.mark.extras
+def test_workbooks_and_one_of_their_sheets(batch: Mha, folder: Path) -> None:
+    pytest.importorskip("python_calamine")
+    pytest.importorskip("xlsxwriter")
+    write_workbook(folder / "in" / "a.xlsx", {"May": [["Films"], ["text"], ["a superb film"]], "June": [["text"], ["dull"], ["a film"]]})
+    assert batch("in/a.xlsx#June", "in/a.xlsx").code == 0
+    files = [Path(row["file"]).name for row in rows_of(folder / "out")]
+    assert sorted(files) == ["a.xlsx", "a.xlsx#June", "a.xlsx#June"]
+    manifests = [json.loads(path.read_text()) for path in (folder / "out").glob("_*.json")]
+    assert sorted(len(manifest["warnings"]) for manifest in manifests) == [0, 2]
+    result = batch("sqlite:films.db#SELECT text FROM films")
+    assert (result.code, "no such file or folder" in result.stderr) == (2, True)

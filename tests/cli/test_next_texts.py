@@ -53,6 +53,15 @@ def test_the_most_uncertain_new_texts_come_with_their_columns(tmp_path: Path, ru
     assert mha_cli.next_texts(model, KNOWN, 2, known=KNOWN[1:]) == [0]
 
 
+def test_the_table_begins_with_the_mark_of_its_input(tmp_path: Path, mha: Mha) -> None:
+    mark = b"\xef\xbb\xbf"
+    (tmp_path / "new.csv").write_bytes(mark + "text\nthe café film\n".encode())
+    for extension, first in ((".csv", mark), (".jsonl", b"{")):
+        assert mha("data", "new.csv", "--next", "1", "-o", f"next{extension}").code == 0
+        assert (tmp_path / f"next{extension}").read_bytes().startswith(first)
+    assert mha("data", "new.csv", "--next", "1").stdout.startswith("text,")
+
+
 def test_texts_of_unknown_words_are_told(tmp_path: Path, run: Path, mha: Mha) -> None:
     (tmp_path / "new.txt").write_text("\n".join(f"ein Film Nummer {row} superb" for row in range(30)))
     told = "60% of the words are not in the model's vocabulary: was it trained on such texts, in this language?\n1 text, the most useful"

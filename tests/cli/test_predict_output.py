@@ -353,13 +353,10 @@ def test_answers_as_a_workbook(predict: Mha, tmp_path: Path) -> None:
     (tmp_path / "reviews.csv").write_text('id,text\n=1+1,the film\n"{2}","superb, café"\n')
     given = ("-i", "reviews.csv", "--field", "id", "--field", "text", "--top-k", "all", "-o")
     assert predict(*given, "a.csv").code == predict(*given, "a.xlsx").code == 0
-    result = predict("-i", "a.xlsx", "--field", "*", "-o", "b.csv")  # what it holds is read again
-    assert (result.code, result.stderr) == (0, "")
-    rows = [list(csv.DictReader(io.StringIO((tmp_path / name).read_text("utf-8-sig")))) for name in ("a.csv", "b.csv")]
-    for before, after in zip(*rows, strict=True):
-        found = {name: after[f"input_{name}" if f"input_{name}" in after else name] for name in before}
-        assert {name: value if not name.startswith("prob") else float(value) for name, value in found.items()} == {
-            name: value if not name.startswith("prob") else float(value) for name, value in before.items()
-        }
-    assert rows[0][0]["id"] == "=1+1"
+    result = predict("-i", "a.xlsx", "--field", "*", "--json")  # what it holds is read again
+    with (tmp_path / "a.csv").open(newline="") as file:
+        rows = [row | {name: float(row[name]) for name in row if name.startswith("prob")} for row in csv.DictReader(file)]
+    found = [json.loads(line)["fields"] for line in result.lines]
+    assert [row | {name: float(row[name]) for name in row if name.startswith("prob")} for row in found] == rows
+    assert [row["id"] for row in rows] == ["=1+1", "{2}"]
     assert predict(*given, "a.ods").code == 2

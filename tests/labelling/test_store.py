@@ -1,6 +1,7 @@
 """The file of labels: an ordinary data file that loses nothing."""
 
 import csv
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from mha_cli.config.loading import load_config
 from mha_cli.errors import MhaError
 from mha_cli.labelling import store as stores
 from mha_cli.labelling.store import CHOSEN, GIVEN, RANDOM, Answer, LabelStore
+from mha_cli.records.record import Record
 from mha_cli.runtime.inputs import read_inputs
 from mha_cli.sources.opening import open_source
 from mha_cli.system.whole_files import held
@@ -53,6 +55,15 @@ def test_all_columns_are_kept_and_records_of_one_text_share_an_answer(tmp_path: 
     settings = [f"data.train={tmp_path / 'labels.csv'}", "data.text_column=review"]
     source = open_source(load_config(Path("configs/text.yaml"), settings).data)
     assert [(text.text, text.label) for text in source.read("train")] == [("dull,\nand long", "neg")] + [("a fine film", "pos")] * 2
+
+
+def test_a_file_with_a_byte_order_mark_is_gone_on_with(tmp_path: Path) -> None:
+    record = Record("un café", b"", ({"text": "un café"},))
+    for answer in (Answer(("pos",), RANDOM), Answer(("neg",), RANDOM)):
+        store = LabelStore(tmp_path / "labels.csv", [record], "text", mark=BOM_UTF8)
+        store.write(0, answer)
+        store.close()
+    assert (tmp_path / "labels.csv").read_bytes() == BOM_UTF8 + "text,label,drawn\r\nun café,neg,random\r\n".encode()
 
 
 def test_it_goes_on_where_it_was_and_keeps_what_others_have_added(tmp_path: Path) -> None:
