@@ -10,7 +10,7 @@ import stat
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, TypeAlias, cast
 
@@ -62,15 +62,10 @@ def opened_output(path: Path | None, inputs: Sequence[str] = ()) -> Iterator[IO[
         if path is None:
             yield Stream(sys.stdout.fileno(), "w", closefd=False)
         else:
-            with atomic_write(path) as file:
-                mark = mark_of(inputs) if extension_of(path.name) == ".csv" else b""
-                if path.suffix.lower() != ".gz":
-                    file.write(mark)
-                    yield file
-                    return
-                with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
-                    packed.write(mark)
-                    yield cast(IO[bytes], packed)
+            is_packed = path.suffix.lower() == ".gz"
+            with atomic_write(path) as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) if is_packed else nullcontext(file) as opened:
+                opened.write(mark_of(inputs) if extension_of(path.name) == ".csv" else b"")
+                yield cast(IO[bytes], opened)
     except BrokenPipeError:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGPIPE)

@@ -95,8 +95,8 @@ def predict(
     as_records = bool(only) and not (as_json or on_terminal or fields or top_k)
     formats: list[Format] = ["lines"] if given else [reading.record_format or format_of(path) for path in paths]
     output_format = answer_format(output, as_json, formats if as_records else ())
-    if marks and output_format not in ("csv", "parquet"):
-        raise MhaError("--one-column-per-label needs a table with a header", "name a .csv or .parquet file with --output")
+    if marks and output_format not in ("csv", "parquet", "spreadsheet"):
+        raise MhaError("--one-column-per-label needs a table with a header", "name a .csv, .parquet or .xlsx file with --output")
 
     prepare_to_compute()
     from mha_cli.cli.answers import answer_writer, with_columns_of_the_first

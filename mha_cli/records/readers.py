@@ -52,13 +52,8 @@ def text_lines(pieces: Iterable[bytes], reading: Reading) -> Iterator[bytes | Mh
 
 
 def extension_of(path: str) -> str:
-    """The extension that tells the format, in lower case; ``.gz``, the sheet of a workbook and settings of a URI are left aside.
-
-    The rows of a query are JSON lines.
-    """
-    if path.startswith(SQLITE):
-        return ".jsonl"
-    file = file_and_sheet(path)[0]
+    """The extension that tells the format, in lower case, without ``.gz``, a sheet and a URI's settings; a query gives JSON lines."""
+    file = "rows.jsonl" if path.startswith(SQLITE) else file_and_sheet(path)[0]
     return os.path.splitext((file.partition("?")[0] if "://" in file else file).lower().removesuffix(".gz"))[1]
 
 

@@ -73,7 +73,7 @@ def test_what_does_not_fit_is_one_line(mha: Mha, cwd: Path) -> None:
         )
         assert (refused.code, refused.stderr) == (2, f"error: {message}\n")
     refused = mha("predict", "--one-column-per-label", "a film")
-    fault = "error: --one-column-per-label needs a table with a header; name a .csv or .parquet file with --output\n"
+    fault = "error: --one-column-per-label needs a table with a header; name a .csv, .parquet or .xlsx file with --output\n"
     assert (refused.code, refused.stderr) == (2, fault)
 
 
