@@ -4,7 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain, count, islice
 from typing import IO, Any
 
@@ -13,7 +13,7 @@ from mha_cli.records import sheet_process
 from mha_cli.records.lines import MAX_LINE_BYTES
 from mha_cli.records.parquet import row_too_long, whole_file
 from mha_cli.records.reader import Reading
-from mha_cli.records.record import ALL, Columns, is_number, shown_columns
+from mha_cli.records.record import Columns, shown_columns
 from mha_cli.records.rows import Row
 from mha_cli.records.tables import csv_row
 
@@ -66,14 +66,14 @@ def sheet_names(file: IO[bytes], reading: Reading) -> list[str]:
 
 def _header_at(rows: Sequence[list[str]], columns: Columns) -> int | None:
     """The first row that names the columns, or if all are numbers, the first one with as many filled cells as half of the rows."""
-    wanted = [column for column in (columns.text, *columns.fields) if not (columns.takes_all and column == ALL)]
     filled = [sum(map(bool, map(str.strip, row))) for row in rows]
-    usual = sorted(filter(None, filled)) or [1]
-    least = 1 if columns.has_header else usual[(len(usual) - 1) // 2]
+    usual = sorted(filter(None, filled))
+    least = 1 if columns.has_header or not usual else usual[(len(usual) - 1) // 2]
     for at, row in enumerate(rows):
-        names = [cell.strip() for cell in row]
-        if filled[at] >= least and all(column in names or (is_number(column) and 1 <= int(column) <= len(names)) for column in wanted):
-            return at
+        with suppress(MhaError):
+            if filled[at] >= least:
+                columns.find([cell.strip() for cell in row], "")
+                return at
     return None
 
 
