@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mha_cli.cli.output import answer_format
 from mha_cli.records.reader import Reading
 from mha_cli.records.readers import read_records
 from mha_cli.records.record import ALL, Columns
@@ -105,7 +106,7 @@ def shared_cells(path: str) -> None:
         pytest.param("blank.xlsx", lambda path: write_xlsx(path, repeat(" " * (1 << 20), 5 << 10)), marks=pytest.mark.exhaustive),
         pytest.param(
             "strings.xlsx",
-            lambda path: write_xlsx(path, [], repeat(f"<si><t>{'a' * 1000}</t></si>" * 1000, 5 << 10)),
+            lambda path: write_xlsx(path, [], repeat(f"<si><t>{'a' * 1000}</t></si>" * 1000, 3 << 9)),
             marks=pytest.mark.exhaustive,
         ),
         pytest.param("shared.xlsx", shared_cells, marks=pytest.mark.exhaustive),
@@ -138,3 +139,11 @@ def test_files_that_are_damaged_or_something_else() -> None:
     for name in ("cut.xlsx", "shrunk.xlsx", "entity.xlsx", "secret.ods", "all.ods", "html.xlsx", "old.xlsx", "empty.xlsx"):
         found = error_of(read, name)
         assert found.startswith(f"{name}: {damaged}") and found.endswith(save), found
+
+
+def test_the_extra_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_workbook("a.xlsx", {"May": TICKETS})
+    monkeypatch.setattr("mha_cli.errors.find_spec", lambda _name: None)
+    way_out = "pip install -e '.[sheets]' in your copy of mha's repository"
+    assert error_of(read, "a.xlsx") == f"a.xlsx: a workbook needs python-calamine; {way_out}"
+    assert error_of(answer_format, Path("b.xlsx"), False) == f"--output b.xlsx needs xlsxwriter; {way_out}"
