@@ -10,6 +10,9 @@ EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
+JOINT = "\x1f"
+"""What joins the parts of a text that comes from several columns, and the names of these columns. A tokenizer takes it for white space."""
+
 MOST_NAMES = 30  # names in one line of a message
 
 
@@ -67,9 +70,10 @@ def plural(number: int, noun: str) -> str:
 def printable(text: str, limit: int = 80) -> str:
     """Text from outside, safe to show in one line: control characters escaped, cut to ``limit`` characters.
 
-    Nothing that a file or a stream holds may move the cursor, change colours or break the line it is shown in.
+    Nothing that a file or a stream holds may move the cursor, change colours or break the line it is shown in. A plus stands between the
+    parts of a text.
     """
-    cut = text if len(text) <= limit else text[: limit - 1] + "…"
+    cut = (text if len(text) <= limit else text[: limit - 1] + "…").replace(JOINT, " + ")
     if cut.isprintable():
         return cut
     return "".join(char if char.isprintable() else char.encode("unicode_escape", "backslashreplace").decode("ascii") for char in cut)

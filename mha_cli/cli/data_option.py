@@ -8,7 +8,7 @@ from typing import Annotated
 
 from typer import Option
 
-from mha_cli.cli.options import EncodingOption, NoQuotingOption, column_option, goes_with
+from mha_cli.cli.options import EncodingOption, NoQuotingOption, ReadsTables, column_option, goes_with
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config, DataSettings, FilesData, SampleData
 from mha_cli.errors import MhaError, printable, shown_path
@@ -17,7 +17,7 @@ from mha_cli.sources.opening import DataSection
 
 
 @dataclass(frozen=True)
-class DataOptions:
+class DataOptions(ReadsTables):
     """--data, and how its files are read."""
 
     data: Annotated[
@@ -29,7 +29,7 @@ class DataOptions:
             "that scores takes the data in the config of your own run; export scores only with --data.",
         ),
     ] = None
-    text_column: Annotated[str | None, column_option("text", "--data", "as in training, else guessed")] = None
+    text_columns: Annotated[list[str] | None, column_option("text", "--data", "as in training, else guessed")] = None
     label_column: Annotated[str | None, column_option("label", "--data", "as in training, else guessed")] = None
     encoding: EncodingOption = None
     no_quoting: NoQuotingOption = False

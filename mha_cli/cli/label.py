@@ -19,7 +19,7 @@ from mha_cli.cli.inputs import standard_input
 from mha_cli.cli.output import refuse_output
 from mha_cli.cli.progress import progress
 from mha_cli.config.settings import LABEL_SEPARATOR, Config
-from mha_cli.errors import MhaError, listed, need, printable, shown_path
+from mha_cli.errors import JOINT, MhaError, listed, need, printable, shown_path
 from mha_cli.records.reader import shown_warnings
 from mha_cli.records.record import ALL, TEXT_COLUMN
 from mha_cli.runtime.inputs import STANDARD_INPUT, read_inputs
@@ -126,6 +126,8 @@ def _store(files: Sequence[str], form: Format | None, reading: options.LabelledF
     from mha_cli.sources.raw_files import mark_of, matching_paths
 
     remarks, column = list[str](), reading.text_column or TEXT_COLUMN
+    if JOINT in column:
+        raise MhaError("--text-column is given twice, and a labelling is about one column", "give it once; the others are shown beside it")
     inputs = [path for given in files if given != STANDARD_INPUT for path in matching_paths(given)]
     if output.exists() and any(os.path.exists(path) and os.path.samefile(path, output) for path in inputs):
         raise MhaError(f"--output {shown_path(output)}: is the file of the texts", "name another file, which will hold the labelled ones")

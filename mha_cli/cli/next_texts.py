@@ -15,7 +15,7 @@ from mha_cli.cli.output import answer_format, opened_output, refuse_output
 from mha_cli.cli.progress import progress
 from mha_cli.cli.terminal import counter
 from mha_cli.config.settings import FilesData
-from mha_cli.errors import MhaError, plural, printable, shown_path
+from mha_cli.errors import JOINT, MhaError, plural, printable, shown_path
 from mha_cli.records.objects import ABSENT, as_text, json_line, value_at
 from mha_cli.records.reader import shown_warnings
 from mha_cli.records.readers import Format
@@ -138,13 +138,15 @@ def _by_model(read: Callable[..., Iterator[Record]], number: int, checkpoint: Pa
 
 def _table(chosen: _Chosen, given_text_column: str | None, as_json: bool) -> bytes:
     """The records with all their columns and an empty one for the label, as CSV or JSON lines."""
-    weight = chosen.weight_column
+    weight, columns = chosen.weight_column, chosen.text_column.split(JOINT)
 
     def row_of(record: Record) -> dict[str, Any]:
         found: Any = record.fields[0]
-        others = {name: found[name] for name in found if len(found) > 1 and name not in {given_text_column} - {chosen.text_column}}
+        others = {
+            name: found[name] for name in found if len(found) > 1 and name not in {*(given_text_column or "").split(JOINT)} - {*columns}
+        }
         weighted = {weight: others.get(weight, 1)} if weight else {}
-        return others | {chosen.text_column: record.text} | weighted | {chosen.label_column: ""}
+        return others | dict(zip(columns, record.text.split(JOINT), strict=False)) | weighted | {chosen.label_column: ""}
 
     rows = list(map(row_of, chosen.records))
     if as_json:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from typer import Argument, Option
 
 from mha_cli.cli.completion import checkpoints_like, recipes_like, settings_like
-from mha_cli.errors import MhaError, printable
+from mha_cli.errors import JOINT, MhaError, printable
 from mha_cli.records.reader import Dialect
 
 
@@ -20,7 +20,11 @@ def exclusive(command: str, options: Mapping[str, object]) -> None:
 
 def goes_with(other: str, **options: object) -> None:
     """Refuse options that need another option, or an argument, which is not given."""
-    if given := [f"--{name.replace('_', '-')}" for name, value in options.items() if value not in (None, False, 0, [], ())]:
+    if given := [
+        f"--{name.replace('_', '-').replace('columns', 'column')}"
+        for name, value in options.items()
+        if value not in (None, False, 0, [], ())
+    ]:
         verb, them = ("goes", "it") if len(given) == 1 else ("go", "them")
         raise MhaError(f"{' and '.join(given)} {verb} with {other}", f"leave {them} out")
 
@@ -43,7 +47,8 @@ def split_option(default: str) -> Any:
 
 def column_option(content: str, source: str, default: str) -> Any:
     """--text-column or --label-column."""
-    help_text = f"Column of the {content} in {source}, by name or number."
+    again = "; again for further columns" if content == "text" else ""
+    help_text = f"Column of the {content} in {source}, by name or number{again}."
     return Option(f"--{content}-column", metavar="NAME", help=help_text, show_default=default)
 
 
@@ -81,9 +86,17 @@ EncodingOption = Annotated[
 NoQuotingOption = Annotated[bool, Option("--no-quoting", help="Read quotes in tables as characters like any other: every line is a row.")]
 
 
-class _HasDialect:
+class ReadsTables:
+    """Options of every table."""
+
+    text_columns: list[str] | None
     encoding: str | None
     no_quoting: bool
+
+    @property
+    def text_column(self) -> str | None:
+        """The column of the text, or several as one name."""
+        return JOINT.join(self.text_columns) if self.text_columns else None
 
     @property
     def dialect(self) -> Dialect:
@@ -98,11 +111,11 @@ FormatOption = Annotated[
 
 
 @dataclass(frozen=True)
-class InputOptions(_HasDialect):
+class InputOptions(ReadsTables):
     """How texts without labels are read."""
 
     record_format: FormatOption = None
-    text_column: Annotated[str | None, column_option("text", "the input", "as in training, else text")] = None
+    text_columns: Annotated[list[str] | None, column_option("text", "the input", "as in training, else text")] = None
     encoding: EncodingOption = None
     no_quoting: NoQuotingOption = False
 
@@ -113,10 +126,10 @@ class InputOptions(_HasDialect):
 
 
 @dataclass(frozen=True)
-class LabelledFileOptions(_HasDialect):
+class LabelledFileOptions(ReadsTables):
     """How files of labelled texts are read."""
 
-    text_column: Annotated[str | None, column_option("text", "FILE", "guessed")] = None
+    text_columns: Annotated[list[str] | None, column_option("text", "FILE", "guessed")] = None
     label_column: Annotated[str | None, column_option("label", "FILE", "guessed")] = None
     encoding: EncodingOption = None
     no_quoting: NoQuotingOption = False

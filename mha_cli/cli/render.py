@@ -261,7 +261,7 @@ def layout_rows(layout: Layout) -> Iterator[tuple[str, str]]:
     yield "format", ", ".join(parts)
     if layout.columns:
         yield "columns", listed(layout.columns)
-        yield "text column", f"{layout.text_column} ({layout.text_reason})"
+        yield "text column", f"{printable(layout.text_column, 200)} ({layout.text_reason})"
         of_labels = ("s", ", ".join(layout.label_columns)) if layout.label_columns else ("", layout.label_column)
         yield f"label column{of_labels[0]}", f"{of_labels[1]} ({layout.label_reason})"
     if layout.label_levels:

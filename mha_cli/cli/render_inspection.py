@@ -60,6 +60,8 @@ def explanation(result: Explanation) -> None:
         "looked at": [f"{share:.1%}" for share in result.attention],
     }
     columns = {heading: cells for heading, cells in columns.items() if cells}
+    if result.columns:
+        columns = {"column": [printable(name, 20) for name in result.columns]} | columns
     rows = list(zip(marked(result.words, result.unknown, 40), *columns.values(), strict=True))
     order = sorted(range(len(rows)), key=lambda position: -abs(result.occlusion[position]))[:MOST_ROWS]
     title = f"What decides for {printable(result.prediction.label)}"

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, field_validator, model_validator
 
-from mha_cli.errors import MhaError, plural
+from mha_cli.errors import JOINT, MhaError, plural
 
 
 class Settings(BaseModel):
@@ -83,6 +83,13 @@ class TfdsData(DataSettings):
 Column = Annotated[str | None, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
 """A column by its name, or by its number as a YAML file may have it."""
 
+TextColumn = Annotated[
+    Annotated[str, Field(min_length=1)] | None,
+    BeforeValidator(lambda value: JOINT.join(map(str, value)) if isinstance(value, list) else str(value) if type(value) is int else value),
+    PlainSerializer(lambda value: value.split(JOINT) if value and JOINT in value else value, list[str] | str | None, when_used="json"),
+]
+"""A column, or several; in code their names with ``JOINT`` between them."""
+
 Words = Annotated[str | list[str], BeforeValidator(lambda value: "" if value is None else value)]
 """What a class is about: a line, or several; empty for none."""
 
@@ -120,8 +127,10 @@ class FilesData(DataSettings):
     unlabelled: str | None = Field(
         None, min_length=1, description="File of texts to learn from without labels: lines, a table, JSON lines or Parquet; null for none."
     )
-    text_column: Column = Field(
-        None, min_length=1, description="Text column: name, number from 1 in a table without header, or key with dots; null finds it."
+    text_column: TextColumn = Field(
+        None,
+        description="Text column: name, number from 1 in a table without header, or key with dots; a list of columns, such as "
+        "`[title, body]`, is read as one text; null finds it.",
     )
     label_column: Column = Field(None, min_length=1, description="Column of the class, named in the same ways; null finds it.")
     label_columns: list[ClassName] = Field(

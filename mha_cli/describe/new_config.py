@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mha_cli.config.settings import DataSettings
 from mha_cli.config.yaml_file import parse_yaml
-from mha_cli.errors import MhaError, plural, printable
+from mha_cli.errors import JOINT, MhaError, plural, printable
 from mha_cli.records.record import is_number
 from mha_cli.sources.labels import find_respelt
 
@@ -65,10 +65,11 @@ def _data_section(profile: DataProfile) -> Iterator[str]:
         yield f"  test_share: {share}  # held out: {test_part(profile)}; training never sees them, and `mha evaluate` scores them"
     yield f"  # test: FILE  (other texts for `mha evaluate`{', and no test_share' if share else ''})"
     if layout.columns:
-        yield f"  text_column: {_column(layout.text_column)}  # {printable(layout.text_reason, 200)}"
+        text = ", ".join(map(_column, layout.text_column.split(JOINT)))
+        yield f"  text_column: {f'[{text}]' if JOINT in layout.text_column else text}  # {printable(layout.text_reason, 200)}"
         if layout.label_columns:
-            columns = ", ".join(map(_column, layout.label_columns))
-            yield f"  label_columns: [{columns}]  # each is a label; `label_column: NAME` instead learns one of them alone"
+            labels = ", ".join(map(_column, layout.label_columns))
+            yield f"  label_columns: [{labels}]  # each is a label; `label_column: NAME` instead learns one of them alone"
         else:
             yield f"  label_column: {_column(layout.label_column)}  # {printable(layout.label_reason, 200)}"
     if layout.label_separator:

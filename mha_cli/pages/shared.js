@@ -44,6 +44,7 @@ function wordList(label) {
   list.setAttribute("aria-orientation", "horizontal");
   list.setAttribute("aria-label", `${label}: the arrow keys choose a word, Escape lets go of it`);
   data.words.forEach((text, position) => {
+    if (data.columns && data.columns[position] !== data.columns[position - 1]) list.append(element("b", "column", data.columns[position]), " ");
     const word = element("span", data.unknown[position] ? "word unknown" : "word", text);
     word.setAttribute("role", "option");
     word.dataset.position = position;

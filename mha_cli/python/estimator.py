@@ -124,12 +124,12 @@ class MHAClassifier(ClassifierMixin, BaseEstimator):
 
 
 def _texts_of(X: Any) -> list[str]:
-    """The texts of a sequence, an array or a column of a table."""
+    """The texts of a sequence, an array or the columns of a table: several columns are one text."""
     texts = np.asarray(X, dtype=object)
     if texts.ndim == 2 and texts.shape[1] == 1:
         texts = texts[:, 0]
     if texts.ndim == 0:
         return texts_in(X)
-    if texts.ndim != 1:
+    if texts.ndim > 2 or (texts.ndim == 2 and not all(isinstance(part, str) for part in texts.flat)):
         raise ValueError(f"Expected a sequence of texts, got an array of shape {texts.shape} instead")
     return texts_in(texts.tolist())

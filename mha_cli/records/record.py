@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from mha_cli.errors import MhaError, closest, listed, printable
+from mha_cli.errors import JOINT, MhaError, closest, listed, printable
 from mha_cli.records.objects import ABSENT, dotted_keys, json_kind, value_at, without_surrogates
 
 TEXT_COLUMN = "text"
@@ -36,7 +36,7 @@ class Columns(NamedTuple):
     nested object, unless a key has the dot itself.
     """
 
-    text: str = TEXT_COLUMN  # column or key of the text; plain lines ignore it
+    text: str = TEXT_COLUMN  # column or key of the text, or several with ``JOINT`` between them; plain lines ignore it
     fields: tuple[str, ...] = ()  # further columns or keys; ``ALL`` for all of them, unless they are required
     text_setting: str = "--text-column"
     field_setting: str = "--field"
@@ -47,7 +47,12 @@ class Columns(NamedTuple):
     @property
     def header(self) -> str:
         """An example of a valid header line."""
-        return ",".join(map(printable, (self.text, *self.fields)))
+        return ",".join(map(printable, (*self.texts, *self.fields)))
+
+    @property
+    def texts(self) -> list[str]:
+        """The columns of the text."""
+        return self.text.split(JOINT)
 
     @property
     def by_config(self) -> bool:
@@ -67,11 +72,11 @@ class Columns(NamedTuple):
     @property
     def has_header(self) -> bool:
         """Whether a table with these columns begins with a header line."""
-        return not all(is_number(column) for column in (self.text, *self.fields) if not (self.takes_all and column == ALL))
+        return not all(is_number(column) for column in (*self.texts, *self.fields) if not (self.takes_all and column == ALL))
 
-    def find(self, names: Sequence[str], location: str) -> tuple[int, list[int]]:
-        """Positions of the text and of the further columns in a row, by the first row; ``ALL`` is behind the last column."""
-        wanted = [(self.text, self.text_setting), *((field, self._setting(field)) for field in self.fields)]
+    def find(self, names: Sequence[str], location: str) -> tuple[list[int], list[int]]:
+        """Positions of the text's columns and of the further ones in a row, by the first row; ``ALL`` is behind the last column."""
+        wanted = [*((column, self.text_setting) for column in self.texts), *((field, self._setting(field)) for field in self.fields)]
         missing = [(column, setting) for column, setting in wanted if column not in names and not is_number(column)]
         if self.required and len(missing) == len(wanted) and len(names) > 1 and not any(close_column(name, names) for name, _ in missing):
             neither = " nor ".join(f'"{printable(name)}"' for name, _ in wanted)
@@ -79,12 +84,12 @@ class Columns(NamedTuple):
             hint = f"set {settings}, or add a header line ({self.header})"
             raise MhaError(f"{location}: the first line names neither {neither}, but {shown_columns(names)}", hint)
         counts = Counter(names)
-        repeated = next((name for name in (names if self.takes_all else (self.text, *self.fields)) if counts[name] > 1), None)
+        repeated = next((name for name in (names if self.takes_all else (*self.texts, *self.fields)) if counts[name] > 1), None)
         if self.has_header and repeated is not None:
             problem = f'the column "{printable(repeated)}" occurs {counts[repeated]} times'
             raise MhaError(f"{location}: {problem}", "rename all but one of them")
-        text, *fields = [self._position(column, setting, names, location) for column, setting in wanted]
-        return text, fields
+        positions = [self._position(column, setting, names, location) for column, setting in wanted]
+        return positions[: len(self.texts)], positions[len(self.texts) :]
 
     def _setting(self, field: str) -> str:
         return "data.weight_column" if field == self.weight else self.field_setting
@@ -102,17 +107,28 @@ class Columns(NamedTuple):
 
     def record(self, values: Mapping[str, object], location: str, raw: bytes, line: int) -> Record:
         """The record in an object."""
-        text = value_at(values, self.text)
+        parts = [value_at(values, column) for column in self.texts]
         fields = tuple([values if self.takes_all and field == ALL else value_at(values, field) for field in self.fields])
-        if text is ABSENT:
-            raise missing_column(self.text, self.text_setting, dotted_keys(values), location)
+        if ABSENT in parts:
+            raise missing_column(self.texts[parts.index(ABSENT)], self.text_setting, dotted_keys(values), location)
         if self.required and ABSENT in fields:
             field = self.fields[fields.index(ABSENT)]
             raise missing_column(field, self._setting(field), dotted_keys(values), location)
-        if not isinstance(text, str):
-            raise MhaError(f'{location}: the text "{printable(self.text)}" is {json_kind(text)}', "write every text as a string")
+        if len(parts) > 1:
+            parts = ["" if part is None else part for part in parts]
+        for column, part in zip(self.texts, parts, strict=True):
+            if not isinstance(part, str):
+                raise MhaError(f'{location}: the text "{printable(column)}" is {json_kind(part)}', "write every text as a string")
         given = tuple([None if value is ABSENT else value for value in fields])
-        return Record(without_surrogates(text), raw, given, b"", line)
+        return Record(without_surrogates(joined(map(str, parts))), raw, given, b"", line)
+
+
+def joined(parts: Iterable[str]) -> str:
+    """The parts of a text as one; a single part stays as it is, and blank ones are an empty text."""
+    several = [*parts]
+    if len(several) == 1:
+        return several[0]
+    return JOINT.join(part.replace(JOINT, " ") for part in several) if any(map(str.strip, several)) else ""
 
 
 def is_number(column: str) -> bool:

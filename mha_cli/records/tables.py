@@ -13,7 +13,7 @@ from mha_cli.records.headers import are_numbers, is_header
 from mha_cli.records.lines import MAX_LINE_BYTES
 from mha_cli.records.objects import as_text, without_surrogates
 from mha_cli.records.reader import Reading, StreamWarnings
-from mha_cli.records.record import SEPARATORS, Record, is_number
+from mha_cli.records.record import SEPARATORS, Record, is_number, joined
 from mha_cli.records.rows import MOST_BLANK, Row, TableLines, num_quoted_rows
 
 EXCEL_LINE = re.compile(rb"sep=([,;|\t])\r?\n")  # what Excel may put before a table
@@ -38,7 +38,7 @@ def find_separator(lines: TableLines, preferred: str, reading: Reading) -> str:
     gives every row the same number of columns, two at least; of several that do, the preferred one.
     """
     columns, quiet = reading.columns, replace(reading, warnings=StreamWarnings(), strict=False)
-    wanted = (columns.text, *columns.fields)
+    wanted = (*columns.texts, *columns.fields)
     tables = {separator: TableLines(_first_lines(lines), quiet).rows(separator) for separator in (preferred, *SEPARATORS)}
     first: dict[str, list[str]] = {}
 
@@ -97,13 +97,13 @@ def row_records(rows: Iterator[Row], reading: Reading, separator: str = ",") -> 
     location, num_columns = f"{reading.name}:{first.line}", len(first.values)
     names = [value.strip() for value in first.values]
     try:
-        text_at, fields_at = columns.find(names, location)
+        texts_at, fields_at = columns.find(names, location)
     except MhaError:
-        refuse_title(first, rows, columns.text, reading.name)
+        refuse_title(first, rows, columns.texts[0], reading.name)
         raise
     has_header, header = columns.has_header or are_numbers(names), b"".join(first.lines)
     if not has_header:
-        if is_header(first.values, [at for at in (text_at, *fields_at) if at < num_columns]):
+        if is_header(first.values, [at for at in (*texts_at, *fields_at) if at < num_columns]):
             cells = ", ".join(map(printable, first.values))
             hint = f"name the columns instead of numbering them (see {columns.text_setting}), or take the line out"
             raise MhaError(f"{location}: the first line looks like a header: {cells}", hint)
@@ -123,7 +123,8 @@ def row_records(rows: Iterator[Row], reading: Reading, separator: str = ",") -> 
             else:
                 num_needed += row.lines[0].startswith(b'"') or opening in row.lines[0]
             values: list[Any] = [*row.values, dict(zip(names, row.values, strict=True))] if columns.takes_all else row.values
-            record = Record(values[text_at], b"".join(row.lines), tuple([values[at] for at in fields_at]), header, row.line)
+            text = joined([values[at] for at in texts_at])
+            record = Record(text, b"".join(row.lines), tuple([values[at] for at in fields_at]), header, row.line)
         empty = False
         yield record
     if num_drawn > num_needed:  # else reading every line as a row would break more rows than it finds

@@ -13,6 +13,7 @@ from mha_cli.arrays import Floats, Int32s
 from mha_cli.checkpoint.file import Checkpoint, write_checkpoint
 from mha_cli.config.parameters import input_names
 from mha_cli.config.settings import LABEL_SEPARATOR
+from mha_cli.errors import JOINT
 from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.forward import class_probabilities
 from mha_cli.runtime.levels import THRESHOLD, Levels, Node, levels_of
@@ -115,7 +116,7 @@ class Classifier:
 
     def predict(self, texts: Iterable[str]) -> list[Prediction]:
         """One prediction per text, in order. Texts of similar length are computed together."""
-        given = texts_in(texts)
+        given = texts_in(texts, self.checkpoint.text_column.split(JOINT))
         encoded = self.text_pipeline.encode_all(given)
         return self.predictions(given, encoded, self.probabilities(encoded))
 

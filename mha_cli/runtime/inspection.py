@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from mha_cli.arrays import Array, Floats
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.errors import MhaError, did_you_mean, printable
+from mha_cli.errors import JOINT, MhaError, did_you_mean, printable
 from mha_cli.runtime.classifier import Classifier, Prediction
 from mha_cli.runtime.forward import attention_weights
 from mha_cli.runtime.probabilities import errors_naming
@@ -49,6 +49,7 @@ class ReadWords:
     unknown: list[bool]
     subwords: bool
     prediction: Prediction
+    columns: Sequence[str] = field(default=(), kw_only=True)  # column of each word, if the text has several columns
 
     @property
     def notes(self) -> list[str]:
@@ -60,7 +61,8 @@ class ReadWords:
 
     def answer_and_words(self) -> dict[str, Any]:
         """As a JSON object."""
-        return {"label": self.prediction.label, "probability": self.prediction.probability, "words": self.words, "unknown": self.unknown}
+        prediction, columns = self.prediction, {"columns": self.columns} if self.columns else {}
+        return {"label": prediction.label, "probability": prediction.probability, "words": self.words, "unknown": self.unknown, **columns}
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ def looking_inside(
     word is left out before the text is split into pieces.
     """
     checkpoint, pipeline = classifier.checkpoint, classifier.text_pipeline
-    words, encoded = pipeline.read_words(text), pipeline.encode(text)
+    words, encoded, columns = pipeline.read_words(text), pipeline.encode(text), _columns_of_words(checkpoint, text)
     if most_words is not None and len(words) > most_words:
         raise MhaError(f"the text has {len(words):,} words; at most {most_words:,} are explained here", "`mha explain` takes more")
     unknown = (ids_of(encoded.tokens) == UNKNOWN_ID).tolist()
@@ -175,7 +177,8 @@ def looking_inside(
         probabilities_NC = yield [without(position) for position in range(start, min(start + OCCLUSIONS, len(words)))]
         falls += [prediction.probability - probability for probability in probabilities_NC[:, column].tolist()]
     looked_at = np.mean([weights_HLL.mean(axis=(0, 1)) for weights_HLL in view.weights], axis=0)
-    return Explanation(words, unknown, view.subwords, prediction, falls, looked_at.tolist()), view
+    explanation = Explanation(words, unknown, view.subwords, prediction, falls, looked_at.tolist(), columns=columns)
+    return explanation, replace(view, columns=columns)
 
 
 def by_words(weights_HPP: Floats, word_of_piece: Sequence[int | None], num_words: int) -> Floats:
@@ -188,6 +191,12 @@ def by_words(weights_HPP: Floats, word_of_piece: Sequence[int | None], num_words
     weights_HWW: Floats = looking_WP @ weights_HPP @ belongs_PW
     weights_HWW /= np.maximum(weights_HWW.sum(axis=-1, keepdims=True), np.float32(1e-9))
     return weights_HWW
+
+
+def _columns_of_words(checkpoint: Checkpoint, text: str) -> list[str]:
+    """The column of each word that the model reads; empty where texts have one column."""
+    names = checkpoint.text_column.split(JOINT)
+    return [names[part] for part in checkpoint.text_pipeline.part_of_words(text)] if text.count(JOINT) == len(names) - 1 > 0 else []
 
 
 def _refuse_what_cannot_be_shown(checkpoint: Checkpoint, words: list[str], encoded: EncodedText, weight_bytes: int) -> None:

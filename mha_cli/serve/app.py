@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 
 from mha_cli.arrays import Int64s
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.errors import MhaError, printable
+from mha_cli.errors import JOINT, MhaError, printable
 from mha_cli.pages.inspection import live_page, model_figures
 from mha_cli.records.objects import plain_json
 from mha_cli.runtime.choice import Choice
@@ -30,6 +30,7 @@ from mha_cli.runtime.engine import multiplications
 from mha_cli.runtime.inspection import Steps, looking_inside
 from mha_cli.runtime.stream import most_together
 from mha_cli.serve.server import Failure, error_response
+from mha_cli.sources.in_memory import text_of, texts_in
 from mha_cli.text.encoding import EncodedText
 from mha_cli.version import __version__
 
@@ -53,15 +54,15 @@ class _Body(BaseModel):
 
 
 class OneText(_Body):
-    """A text."""
+    """A text, or an object with its columns where the model has learnt from several."""
 
-    text: str
+    text: str | dict[str, str]
 
 
 class ManyTexts(_Body):
     """Several texts."""
 
-    texts: Annotated[list[str], FailFast()]  # one fault is found, not half a million
+    texts: Annotated[list[str | dict[str, str]], FailFast()]  # one fault is found, not half a million
 
 
 Asked = Annotated[
@@ -110,19 +111,20 @@ def application(checkpoint: Checkpoint, most_seconds: float = 30.0) -> FastAPI:
     checkpoint = replace(checkpoint, name=name)  # messages tell nobody the folders of this machine
     choice, classifier, explaining = Choice(), Classifier(checkpoint), Classifier(checkpoint.always_encoding)
     batches, most_texts = Batches({"texts": classifier, "words": explaining}, most_seconds), most_together(len(checkpoint.class_names))
-    page = live_page(checkpoint)
+    page, columns = live_page(checkpoint), checkpoint.text_column.split(JOINT)
     policy = content_security_policy(page)
     failures: dict[int | str, dict[str, Any]] = {status: {"model": Failure} for status in (400, 408, 413, 415, 421, 422, 429, 500, 503)}
     app = FastAPI(title="mha", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
 
-    def predictions(texts: list[str], one: bool = False) -> Steps:
+    def predictions(given: list[str | dict[str, str]], one: bool = False) -> Steps:
+        texts = texts_in(given, columns)
         encoded = classifier.text_pipeline.encode_all(texts)
         answers = map(choice.answer, classifier.predictions(texts, encoded, (yield encoded)))
         shown = [answer.as_json(number) for number, answer in enumerate(answers, 1)]
         return plain_json(shown[0] if one else shown)
 
-    def inside(text: str) -> Steps:
-        explanation, view = yield from looking_inside(explaining, text, MOST_WORDS)
+    def inside(text: str | dict[str, str]) -> Steps:
+        explanation, view = yield from looking_inside(explaining, text_of(text, columns, "the text"), MOST_WORDS)
         attention, blocks = {**view.answer_and_words(), **view.entropies(), "weights": None}, list[str]()
         found = {
             "answer": choice.answer(explanation.prediction).as_json(1),
@@ -317,7 +319,8 @@ def _first_fault(error: RequestValidationError) -> str:
     fault = error.errors()[0]
     if fault["type"] == "json_invalid":
         return f"the body is not JSON: {fault['ctx']['error']} at character {fault['loc'][-1]}"
-    if fault["type"] == "model_attributes_type" or len(fault["loc"]) == 1:
+    place = [part for part in fault["loc"] if part not in ("str", "dict[str,str]")]  # a text is one or the other
+    if fault["type"] == "model_attributes_type" or len(place) == 1:
         return "the body is not a JSON object"
-    *_, name, number = ("", *fault["loc"]) if isinstance(fault["loc"][-1], int) else ("", *fault["loc"], None)
+    *_, name, number = ("", *place) if isinstance(place[-1], int) else ("", *place, None)
     return f"{printable(str(name))}{'' if number is None else f'[{number}]'}: {fault['msg']}"

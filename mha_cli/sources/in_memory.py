@@ -1,10 +1,12 @@
 """Labelled texts that a Python program holds."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from mha_cli.errors import MhaError, plural, printable
 from mha_cli.records.objects import without_surrogates
 from mha_cli.records.reader import StreamWarnings
+from mha_cli.records.record import joined, shown_columns
 from mha_cli.sources.labelled_text import LabelledText, TextSource
 from mha_cli.sources.labels import labelled, merged
 from mha_cli.sources.text_weights import weight_of, with_weight
@@ -60,14 +62,27 @@ class UnlabelledTexts(TextSource):
         return iter(())
 
 
-def texts_in(texts: Iterable[object]) -> list[str]:
-    """The texts of a list or generator as a list; a single string, a table and anything but strings are refused."""
-    strings = list[str]()
-    for number, text in enumerate(_several(texts, "text")):
-        if not isinstance(text, str):
-            raise MhaError(f"texts[{number}] is {printable(repr(text), 60)}", "give texts as strings")
-        strings.append(text)
-    return strings
+def texts_in(texts: Iterable[object], columns: Sequence[str] = ()) -> list[str]:
+    """The texts of a list or generator as a list; a single string, and anything but texts, are refused.
+
+    A text is a string, a list of the strings that it is made of, or an object with the ``columns`` of texts; a table has these columns.
+    """
+    if len(columns) > 1 and hasattr(type(texts), "columns"):
+        table: Any = texts
+        texts = zip(*(table[column] for column in columns), strict=True)
+    return [text_of(text, columns, f"texts[{number}]") for number, text in enumerate(_several(texts, "text"))]
+
+
+def text_of(given: object, columns: Sequence[str], place: str) -> str:
+    """A text as one string; ``place`` is for messages."""
+    if isinstance(given, str):
+        return given
+    if isinstance(given, Mapping) and given.keys() >= {*columns}:
+        given = [given[column] for column in columns]
+    if isinstance(given, list | tuple) and given and all(isinstance(part, str) for part in given):
+        return joined(given)
+    form = f", lists of them, or objects with {shown_columns(columns)}" if len(columns) > 1 else ""
+    raise MhaError(f"{place} is {printable(repr(given), 60)}", f"give texts as strings{form}")
 
 
 def _several(given: Iterable[object], what: str) -> Iterable[object]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeAlias
 
-from mha_cli.errors import MhaError, listed, plural, shown_path
+from mha_cli.errors import JOINT, MhaError, listed, plural, shown_path
 from mha_cli.records.annotation_exports import text_and_label
 from mha_cli.records.headers import LABEL_NAMES, LEAST_TEXTS, USUAL_NAMES, are_numbers, has_header, plain_name
 from mha_cli.records.line_formats import json_object, without_array
@@ -34,6 +34,7 @@ LIKELY_TEXT = 0.1  # letters that another column of texts has at least, as a sha
 MOST_OTHERS = 3
 SPLIT_NAMES, GROUP_NAMES = {"split", "subset", "partition", "fold"}, {"group", "group_id", "groupid"}
 """Columns that mark texts for testing, and columns whose equal values keep texts together."""
+TITLE_NAMES, LEAST_TITLE = {"title", "subject", "headline", "heading", "summary", "question"}, 2  # and words of a title on average
 PARTS = {"train", "training", "test", "testing", "dev", "valid", "validation", "val", "eval", ""}
 MOST_FRACTIONS = 0.1  # share of a column of labels that may be fractions; reading such a label is an error that names its line
 
@@ -96,10 +97,10 @@ def find_layout(path: str, text_column: str | None = None, label_column: str | N
         hint = "put the class of every text beside it, in a table or in JSON, or before it as __label__CLASS"
         raise MhaError(f"{shown_path(path)}: a single column, so there are no labels", hint)
     given = _given(label_column, layout)
-    text, text_reason = _given(text_column, layout) or _guessed_text(values, given[0] if given else None, path)
+    text, text_reason = _given(text_column, layout) or _guessed_texts(values, given[0] if given else None, path)
     marks = () if given else _mark_columns(values, text)
     label, label_reason = given or _guessed_label(values, text, path, marks)
-    part = _part_column({name: of_column for name, of_column in values.items() if name not in (text, label)})
+    part = _part_column({name: of_column for name, of_column in values.items() if name not in (*text.split(JOINT), label)})
     separator, example = _label_separator(values.get(label, []))
     label_columns = marks if label in marks else ()
     if label_columns:
@@ -215,9 +216,11 @@ def _given(column: str | None, layout: Layout) -> tuple[str, str] | None:
     """A requested column, and why it is taken; the number of a column becomes its name in a table with a header."""
     if column is None:
         return None
-    if layout.header and column not in layout.columns and is_number(column) and 0 < int(column) <= len(layout.columns):
-        column = layout.columns[int(column) - 1]
-    return column, "given"
+    parts = column.split(JOINT)
+    for at, part in enumerate(parts):
+        if layout.header and part not in layout.columns and is_number(part) and 0 < int(part) <= len(layout.columns):
+            parts[at] = layout.columns[int(part) - 1]
+    return JOINT.join(parts), "given"
 
 
 def _guessed_text(values: Values, label_column: str | None, path: str) -> tuple[str, str]:
@@ -234,6 +237,23 @@ def _guessed_text(values: Values, label_column: str | None, path: str) -> tuple[
         return "text", f"by its name{_others(likely, 'text')}"
     reason = f"longest texts, {plural(round(_num_letters(values[longest]) / len(values[longest])), 'letter')} on average"
     return longest, reason + _others(likely, longest)
+
+
+def _guessed_texts(values: Values, label_column: str | None, path: str) -> tuple[str, str]:
+    """The text column, and one that looks like the title of its texts."""
+    text, reason = _guessed_text(values, label_column, path)
+    titles = [column for column in values if column not in (text, label_column) and _is_title(column, values[column])]
+    if len(titles) != 1:
+        return text, reason
+    both = [column for column in values if column in (text, *titles)]
+    return JOINT.join(both), f"{reason.partition(';')[0]}, and {titles[0]}, which looks like a title"
+
+
+def _is_title(column: str, cells: Sequence[object]) -> bool:
+    """Whether a column has a usual name of titles, and texts of a few words that seldom come again."""
+    is_named = plain_name(column.rpartition(".")[2]) in TITLE_NAMES
+    num_words = sum(len(_WORDS.findall(value)) for value in cells if isinstance(value, str))
+    return is_named and num_words >= LEAST_TITLE * len(cells) and len({*map(str, cells)}) >= len(cells) / 2
 
 
 def _part_column(values: Values) -> str:
@@ -255,7 +275,11 @@ def _num_letters(cells: Sequence[object]) -> int:
 
 def _guessed_label(values: Values, text_column: str, path: str, marks: Sequence[str] = ()) -> tuple[str, str]:
     least = max(map(len, values.values())) / 2  # an object may lack a key
-    numbers = {column: _num_classes(column, cells) for column, cells in values.items() if column != text_column and len(cells) > least}
+    numbers = {
+        column: _num_classes(column, cells)
+        for column, cells in values.items()
+        if column not in text_column.split(JOINT) and len(cells) > least
+    }
     likely = [column for column, number in numbers.items() if number or column in marks]
     if not likely:
         raise MhaError(f"{shown_path(path)}: no column of few classes among {shown_columns(list(values))}", "set --label-column")
@@ -266,7 +290,7 @@ def _guessed_label(values: Values, text_column: str, path: str, marks: Sequence[
 
 def _mark_columns(values: Values, text_column: str) -> tuple[str, ...]:
     """The columns that are a label each, if they are several: those of 0 and 1, or of other marks, whose names rank first among them."""
-    marks = [column for column in values if column != text_column and {*map(mark_of, values[column])} == {True, False}]
+    marks = [column for column in values if column not in text_column.split(JOINT) and {*map(mark_of, values[column])} == {True, False}]
     marks = [column for column in marks if _rank(column) == min(map(_rank, marks))]
     return tuple(marks) if len(marks) > 1 else ()
 

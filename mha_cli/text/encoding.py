@@ -13,6 +13,7 @@ import numpy as np
 
 from mha_cli.arrays import Int32s
 from mha_cli.config.settings import TextConfig
+from mha_cli.errors import JOINT
 from mha_cli.text.latin_texts import LatinReader, is_readable
 from mha_cli.text.pieces import PieceTokenizer
 from mha_cli.text.tokenizer import make_splitter, make_tokenizer
@@ -87,6 +88,10 @@ class TextPipeline:
     def read_words(self, text: str) -> list[str]:
         """The words that the model reads, as their writer wrote them: one for every token of ``encode``."""
         return cut(self._split(text), *self._limits)
+
+    def part_of_words(self, text: str) -> list[int]:
+        """For each of ``read_words``, the number of the part of the text that it stands in, from 0."""
+        return cut([number for number, part in enumerate(text.split(JOINT)) for _ in self._split(part)], *self._limits)
 
 
 def characters_of(words: Sequence[str], num_characters: int) -> Int32s:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mha_cli.arrays import Int32s
-from mha_cli.errors import MhaError, plural, printable, reason_of
+from mha_cli.errors import JOINT, MhaError, plural, printable, reason_of
 from mha_cli.system.working_memory import refuse_bytes
 from mha_cli.text.vocabulary import cut
 
@@ -88,11 +88,12 @@ class PieceTokenizer:
         return [self._tokenizer.id_to_token(piece_id) or "" for piece_id in self._ids_in_file(text)]
 
     def _ids_in_file(self, text: str) -> list[int]:
-        text = self._readable(text)
+        parts = self._readable(text).split(JOINT)
         with self._library():
-            [encoded] = self._tokenizer.encode_batch_fast([text], add_special_tokens=False)
+            first, *others = self._tokenizer.encode_batch_fast(parts, add_special_tokens=False)
         begin, end = self._ends
-        return [begin, *cut(encoded.ids, *self._limits), end]
+        ids = [*first.ids, *(piece_id for part in others for piece_id in (end, *part.ids))]
+        return [begin, *cut(ids, *self._limits), end]
 
     def words_of_pieces(self, words: Sequence[str]) -> list[int | None]:
         """For every piece of the words with spaces between, the number of its word; None for the two special pieces."""

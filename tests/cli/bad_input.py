@@ -91,7 +91,7 @@ SECTIONS: dict[str, list[Case]] = {
         Case(f"train --from {LONG}", "aaa…; check the path", given="`mha train --from` with a name that is too long"),
         Case("train --config ''", "--config is empty; see `mha train --help`"),
         Case("train --config sample --config imdb", "--config is given 2 times; give it once"),
-        Case("init reviews.csv --text-column a --text-column=b", "--text-column is given 2 times; give it once"),
+        Case("init reviews.csv --label-column a --label-column=b", "--label-column is given 2 times; give it once"),
         Case("evaluate", "Missing argument 'checkpoint'; see `mha evaluate --help`"),
         Case("evaluate ''", "argument 'checkpoint' is empty; see `mha evaluate --help`"),
         Case(f"{FILM} --only ''", "--only is empty; see `mha predict --help`"),

@@ -153,8 +153,8 @@ def test_a_training_that_fails_changes_nothing() -> None:
 
 
 def test_input_is_told_from_what_other_estimators_take() -> None:
-    with pytest.raises(ValueError, match=r"Expected a sequence of texts, got an array of shape \(120, 3\)"):
-        MHAClassifier(**SMALL).fit(np.array([TEXTS] * 3).T, LABELS)
+    with pytest.raises(ValueError, match=r"Expected a sequence of texts, got an array of shape \(1, 120, 3\)"):
+        MHAClassifier(**SMALL).fit(np.array([TEXTS] * 3).T[None], LABELS)
     vectors = TfidfVectorizer().fit_transform(TEXTS).toarray()
     with pytest.raises(ValueError, match="Expected a sequence of texts"):
         MHAClassifier(**SMALL).fit(vectors, LABELS)

@@ -103,10 +103,10 @@ def test_whole_numbers_with_a_point_are_labels_and_fractions_are_none() -> None:
 
 def test_other_columns_that_may_be_meant_are_named() -> None:
     titles = [f"{text[:9]} {number}" for number, text in enumerate(TEXTS)]
-    Path("a.csv").write_text(table(["id", "title", "body", "side", "stars"], [NUMBERS, titles, TEXTS, SIDES, LABELS]))
+    Path("a.csv").write_text(table(["id", "name", "body", "side", "stars"], [NUMBERS, titles, TEXTS, SIDES, LABELS]))
     layout = find_layout("a.csv")
     assert (layout.text_column, layout.label_column) == ("body", "stars")
-    assert layout.text_reason == "longest texts, 25 letters on average; other candidates: title"
+    assert layout.text_reason == "longest texts, 25 letters on average; other candidates: name"
     assert layout.label_reason == "by its name; other candidates: side"
     Path("a.csv").write_text(table(["body", "a", "b", "c", "d", "e"], [TEXTS, SIDES, LABELS, LABELS, LABELS, LABELS]))
     assert find_layout("a.csv").label_reason == "few different values, 2; other candidates: b, c, d and 1 more"
