@@ -57,6 +57,8 @@ class DataOptions(ReadsTables):
                 "test_share": known.test_share,
                 "label_separator": trained_on.cell_separator if trained_on.is_multi_label else None,
             }
+            if not self.label_column:
+                read_as["label_levels"] = known.label_levels
             if known.label_columns and not self.label_column:
                 read_as |= {"label_columns": known.label_columns, "label_separator": None}
             return section.changed(**read_as)

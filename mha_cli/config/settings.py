@@ -83,7 +83,7 @@ class TfdsData(DataSettings):
 Column = Annotated[str | None, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
 """A column by its name, or by its number as a YAML file may have it."""
 
-TextColumn = Annotated[
+SeveralColumns = Annotated[
     Annotated[str, Field(min_length=1)] | None,
     BeforeValidator(lambda value: JOINT.join(map(str, value)) if isinstance(value, list) else str(value) if type(value) is int else value),
     PlainSerializer(lambda value: value.split(JOINT) if value and JOINT in value else value, list[str] | str | None, when_used="json"),
@@ -127,12 +127,14 @@ class FilesData(DataSettings):
     unlabelled: str | None = Field(
         None, min_length=1, description="File of texts to learn from without labels: lines, a table, JSON lines or Parquet; null for none."
     )
-    text_column: TextColumn = Field(
+    text_column: SeveralColumns = Field(
         None,
         description="Text column: name, number from 1 in a table without header, or key with dots; a list of columns, such as "
         "`[title, body]`, is read as one text; null finds it.",
     )
-    label_column: Column = Field(None, min_length=1, description="Column of the class, named in the same ways; null finds it.")
+    label_column: SeveralColumns = Field(
+        None, description="Column of the class, named in the same ways, or with label_levels a list from coarse to fine; null finds it."
+    )
     label_columns: list[ClassName] = Field(
         [], description="Columns that are a label each, with 1 or 0, true or false, yes or no, x or nothing; then a text may have several."
     )
@@ -157,6 +159,8 @@ class FilesData(DataSettings):
         yield from super()._faults()
         if self.label_columns and (self.label_column or self.label_separator or self.label_levels):
             yield "label_columns are all labels; take label_column=null, label_separator=null and label_levels=null, or label_columns=[]"
+        if self.label_column and JOINT in self.label_column and not self.label_levels:
+            yield "label_column names several columns, which is for labels in levels; set label_levels, such as '>', or name one column"
         if self.more and self.validation == "names":
             yield "more adds texts whose names are not compared with those of held-out texts; take validation=random"
 

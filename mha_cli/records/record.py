@@ -42,7 +42,8 @@ class Columns(NamedTuple):
     field_setting: str = "--field"
     required: bool = False  # True to refuse a JSON object without the further keys; else a missing value is null
     weight: str = ""  # the one of ``fields`` that ``data.weight_column`` names; empty for none
-    num_labels: int = 0  # number of the first ``fields`` that are a column per label; 0 for one column of labels
+    num_labels: int = 0  # number of the first ``fields`` that are a column per label, or per level; 0 for one column of labels
+    levels: str = ""  # what stands between the levels of a label; empty for marks
 
     @property
     def header(self) -> str:

@@ -13,9 +13,10 @@ import numpy as np
 
 from mha_cli.arrays import Bools
 from mha_cli.config.settings import FilesData
-from mha_cli.errors import MhaError, did_you_mean, listed, printable, reason_of, shown_path, without_secrets
+from mha_cli.errors import JOINT, MhaError, did_you_mean, listed, printable, reason_of, shown_path, without_secrets
 from mha_cli.records.encodings import utf_8
 from mha_cli.records.lines import MAX_LINE_BYTES
+from mha_cli.records.objects import as_text
 from mha_cli.records.reader import USUAL, Dialect, Reading, StreamWarnings
 from mha_cli.records.readers import Format, format_of, read_records
 from mha_cli.records.record import LABEL_PREFIX, Columns, shown_columns
@@ -37,14 +38,21 @@ _ROWS: dict[Format, str] = {
 
 
 def labelled_columns(
-    text: str | None = None, label: str | None = None, by_options: bool = False, label_columns: Sequence[str] = ()
+    text: str | None = None,
+    label: str | None = None,
+    by_options: bool = False,
+    label_columns: Sequence[str] = (),
+    levels: str | None = None,
 ) -> Columns:
     """The columns or JSON keys of labelled texts, by default ``text`` and ``label``; messages name options or settings."""
     of_text, of_label = ("--text-column", "--label-column") if by_options else ("data.text_column", "data.label_column")
     columns = Columns(text or "text", (label or "label",), of_text, of_label, required=True)
-    if not label_columns:
-        return columns
-    return columns._replace(fields=(*label_columns,), field_setting="data.label_columns", num_labels=len(label_columns))
+    if label_columns:
+        return columns._replace(fields=(*label_columns,), field_setting="data.label_columns", num_labels=len(label_columns))
+    if JOINT in columns.fields[0]:
+        fields = tuple(columns.fields[0].split(JOINT))
+        return columns._replace(fields=fields, num_labels=len(fields), levels=f" {levels} ")
+    return columns
 
 
 class FileTexts(TextSource):
@@ -61,7 +69,7 @@ class FileTexts(TextSource):
         if not (settings.text_column and (settings.label_column or settings.label_columns)):
             self._find_columns(note)
         given = self.settings
-        self._columns = labelled_columns(given.text_column, given.label_column, by_options, given.label_columns)
+        self._columns = labelled_columns(given.text_column, given.label_column, by_options, given.label_columns, given.label_levels)
         self.has_labels = bool(settings.train_paths)
         paths = [*settings.train_paths, *settings.more] or [settings.unlabelled or ""]
         self.name = listed([*map(without_secrets, paths)], 1)  # as given; of several, the first and how many there are beside it
@@ -210,7 +218,9 @@ def _file_texts(path: str, form: Format, reading: Reading, separator: str | None
     for record in read_records(form, file_pieces(path), replace(reading, columns=columns)):
         empty = False
         label, more = record.fields[0], [*record.fields[columns.num_labels or 1 :]]
-        if columns.num_labels:
+        if columns.levels:
+            label = columns.levels.join(filter(None, map(str.strip, map(as_text, record.fields[: columns.num_labels]))))
+        elif columns.num_labels:
             label = marked(dict(zip(columns.fields, record.fields[: columns.num_labels], strict=False)), place_of(path, record.line))
         weight = weight_of(more.pop(0), place_of(path, record.line), columns.weight) if columns.weight else 1.0
         text = labelled(record.text, label, path, record.line, *more, column=columns.fields[0], separator=separator)

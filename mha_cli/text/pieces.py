@@ -46,6 +46,7 @@ PATTERN = " {2,}"  # the only regular expression that may be there
 PIECE_BYTES, CHUNK = 1_000, 1_000
 """Memory, in bytes, for a byte of a text while it is cut, and characters that are normalized at a time to count those bytes."""
 
+TWO_BETWEEN = "two between"  # flag of a tokenizer
 PADDING_NAMES, RARE = ("[PAD]", "<pad>"), "\N{UGARITIC LETTER ALPA}"
 ANEW, ANOTHER = "fetch the file anew", "take another encoder"
 
@@ -66,6 +67,7 @@ class PieceTokenizer:
         os.environ["TOKENIZERS_PARALLELISM"] = "false"  # its threads would not survive a fork; we have processes of our own
         self._name = name
         checked, self._ends, self.flags = _checked(description, name)
+        self._num_between = 2 if self.flags.get(TWO_BETWEEN) else 1  # ends of a text that stand between the parts of one
         self._bytes = PIECE_BYTES * (2 if {"ByteLevel", "Metaspace"} <= self.flags.keys() else 1)  # both lengthen every piece
         with self._library():
             self._tokenizer = Tokenizer.from_buffer(checked)
@@ -92,7 +94,7 @@ class PieceTokenizer:
         with self._library():
             first, *others = self._tokenizer.encode_batch_fast(parts, add_special_tokens=False)
         begin, end = self._ends
-        ids = [*first.ids, *(piece_id for part in others for piece_id in (end, *part.ids))]
+        ids = [*first.ids, *(piece_id for part in others if part.ids for piece_id in (*[end] * self._num_between, *part.ids))]
         return [begin, *cut(ids, *self._limits), end]
 
     def words_of_pieces(self, words: Sequence[str]) -> list[int | None]:
@@ -155,6 +157,7 @@ def _checked(description: bytes, name: str) -> tuple[bytes, tuple[int, ...], dic
     added = parts.get("added_tokens") or []
     require(isinstance(added, list) and all(isinstance(token, dict) for token in added), "added_tokens is no list of objects", ANEW)
     require(sum(len(_text(token.get("content"))) for token in added) <= MAX_ADDED_CHARACTERS, "added_tokens are too long")
+    flags[TWO_BETWEEN] = _has_two_between(parts.get("post_processor"))
     ends = _ends(parts.get("post_processor"))
     require(ends != (), "does not put one special piece before a text and one after it")
     built = {"version": "1.0", "added_tokens": added, **{kind: parts.get(kind) for kind in PARTS}, "post_processor": None}
@@ -176,6 +179,16 @@ def _ends(part: Any) -> tuple[int, ...]:
                         case [{"ids": [int(begin)]}, {"ids": [int(end)]}]:
                             return begin, end
     return ()
+
+
+def _has_two_between(part: Any) -> bool:
+    """Whether a post-processor puts two special pieces between a text and a second one, as RoBERTa does."""
+    match part:
+        case {"type": "RobertaProcessing"}:
+            return True
+        case {"type": "TemplateProcessing", "pair": [_, {"Sequence": _}, {"SpecialToken": _}, {"SpecialToken": _}, *_]}:
+            return True
+    return False
 
 
 def _nested(part: Any) -> list[dict[str, Any]]:

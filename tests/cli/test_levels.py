@@ -11,7 +11,7 @@ from mha_cli.config.settings import Config
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.levels import Levels
 from tests.checkpoints import small_checkpoint
-from tests.cli.command import Mha
+from tests.cli.command import Mha, set_all
 from tests.tables import write_table
 
 NAMES = ("hardware > printer", "hardware > screen", "software > login", "software > mail")
@@ -94,3 +94,17 @@ def test_init_finds_levels_and_a_training_chooses_the_threshold(mha: Mha, cwd: P
     mha("train", "--config", "tickets.yaml", "--set", "training.epochs=1", "--output", "run").well()
     assert "answers of" in mha("evaluate", "run", "--data", "tickets.csv").stdout
     assert mha("predict", "-c", "run", "--level", "1", "the ink and the paper tray").lines[0].split("\t")[0] == "hardware"
+
+
+@pytest.mark.usefixtures("trained_in_numpy")
+def test_a_column_per_level(mha: Mha, cwd: Path) -> None:
+    rows = [(f"{text} {number}", *name.split(" > ")) for number in range(12) for text, name in zip(TEXTS, NAMES, strict=False)]
+    write_table(cwd / "levels.csv", [*rows, ("some other film", "other", "")], "text,area,team")
+    settings = "data.train=levels.csv", "data.text_column=text", "data.label_column=[area, team]", "training.epochs=1"
+    refused = mha("train", "--config", "text", *set_all(*settings))
+    assert refused.code == 2
+    assert "label_column names several columns, which is for labels in levels; set label_levels" in refused.stderr
+    mha("train", "--config", "text", *set_all(*settings, "data.label_levels=>"), "--output", "run").well()
+    scored = mha("evaluate", "run", "--data", "levels.csv", "--json").json
+    assert [label["name"] for label in scored["classes"]] == sorted([*NAMES, "other"])
+    assert len(scored["levels"]["accuracy"]) == 2

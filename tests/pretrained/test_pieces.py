@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from mha_cli.errors import JOINT
 from mha_cli.text.pieces import PieceTokenizer
 from tests.pretrained.tiny import FAMILIES, SENTENCES, tiny_folder
 
@@ -36,7 +37,7 @@ def their_ids(folders: dict[str, Path]) -> Callable[[str, str], list[int]]:
             found[family] = transformers.PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
         else:
             found[family] = transformers.AutoTokenizer.from_pretrained(folder)
-    return lambda family, text: list(found[family](text)["input_ids"])
+    return lambda family, text: list(found[family](*text.split(JOINT))["input_ids"])
 
 
 def tokenizer_of(folder: Path, max_pieces: int = 1_000, truncation: str = "head") -> PieceTokenizer:
@@ -57,9 +58,12 @@ def test_ids_equal_transformers(family: str, folders: dict[str, Path], their_ids
     @given(TEXTS)
     @settings(max_examples=200)
     def check(text: str) -> None:
+        assume(JOINT not in text)
         assert tokenizer.ids(text).tolist() == swapped(their_ids(family, text), tokenizer.padding_id)
 
     check()
+    for parts in (("a title", "and its body"), ("", "a body"), ("a title", "")):  # which are read as a pair
+        assert tokenizer.ids(JOINT.join(parts)).tolist() == swapped(their_ids(family, JOINT.join(parts)), tokenizer.padding_id)
 
 
 @pytest.mark.minilm
@@ -71,6 +75,7 @@ def test_ids_of_minilm_equal_transformers() -> None:
     @given(TEXTS)
     @settings(max_examples=500)
     def check(text: str) -> None:
+        assume(JOINT not in text)
         assert tokenizer.ids(text).tolist() == swapped(theirs(text)["input_ids"], 0)
 
     check()
