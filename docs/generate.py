@@ -26,7 +26,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import annotated_types
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, PlainSerializer
 from rich.console import Console
 from rich.text import Text
 from typer.main import get_command
@@ -285,7 +285,7 @@ def _range(field: FieldInfo) -> str:
                 limits.append("not empty")
             case annotated_types.MaxLen():
                 limits.append(f"≤ {rule.max_length} {'entries' if get_origin(field.annotation) is list else 'characters'}")
-            case BeforeValidator():  # it takes other types, and the meaning says which
+            case BeforeValidator() | PlainSerializer():  # it takes other types, and the meaning says which
                 pass
             case _:
                 raise ValueError(f"no words for the rule {rule!r}")
