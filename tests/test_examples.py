@@ -292,6 +292,8 @@ def prepare(folder: Path) -> None:
     write_table(folder / "tickets.csv", tags, "text,tags")
     of_levels = ("hardware > printer", "hardware > screen", "software > mail", "software > login")
     write_table(folder / "requests.csv", [(text, of_levels[number % 4]) for number, text, _, _ in rows], "text,label")
+    mails = [(f"About number {number}", text, ("sales", "help")[number % 2]) for number, text, _, _ in rows]
+    write_table(folder / "mails.csv", mails, "subject,body,team")
     write_table(folder / "new.csv", enumerate(REVIEWS), "id,review")
     of_teams = [(number, text, ("film", "mail")[number % 2]) for number, text, _, _ in rows]
     with contextlib.suppress(ImportError):  # an extra

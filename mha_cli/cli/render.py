@@ -94,7 +94,7 @@ def _print_levels(scores: LevelScores) -> None:
 def _read_by_encoder(result: Evaluation | LabelEvaluation) -> dict[str, str]:
     if result.encoded_share == 1.0:
         return {}
-    return {"read by the encoder": f"{result.encoded_share:.1%} of the texts; the linear model was sure of the others"}
+    return {"read by the encoder": f"{result.encoded_share:.1%} of the texts"}
 
 
 def label_evaluation(result: LabelEvaluation) -> None:

@@ -10,7 +10,7 @@ from mha_cli.arrays import Floats
 from mha_cli.checkpoint.linear_alone import LinearAlone
 from mha_cli.linear.stacking import probabilities_of
 
-LEAST_TEXTS, LEAST_SHARE = 200, 0.2  # held-out texts that the margin needs, and their share that has to be answered alone to be worth it
+LEAST_TEXTS, LEAST_SHARE = 100, 0.2  # held-out texts that the margin needs, and their share that has to be answered alone to be worth it
 SMALLEST = 1e-7  # probability
 
 

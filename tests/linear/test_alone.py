@@ -46,7 +46,7 @@ def test_the_margin_is_how_far_the_encoder_moves_a_text_at_most(units: int) -> N
     assert larger is None or larger.margin > rule.margin + 5
 
 
-@pytest.mark.parametrize(("num_texts", "spread"), [(199, 4.0), (400, 0.1)])
+@pytest.mark.parametrize(("num_texts", "spread"), [(99, 4.0), (400, 0.1)])
 @pytest.mark.parametrize("units", KINDS)
 def test_few_texts_and_a_weak_linear_model_have_none(units: int, num_texts: int, spread: float) -> None:
     assert fit_linear_alone(*parts(units, num_texts, spread)) is None
