@@ -110,7 +110,8 @@ def refuse_other_run(output: Path, config: Config) -> None:
     if (output / METRICS).is_file():
         raise MhaError(f"{name}: its run is finished", "choose another folder for a new one")
     earlier, now = config_to_dict(load_config(output / CONFIG)), config_to_dict(config)
-    columns = {key: earlier["data"].get(key) for key in ("text_column", "label_column") if key in now["data"] and now["data"][key] is None}
+    found = ("text_column", "label_column", "label_columns")
+    columns = {key: earlier["data"].get(key) for key in found if key in now["data"] and not now["data"][key]}
     now = {**now, "auto": earlier.get("auto", False), "data": now["data"] | columns}  # the run has decided what was open
     if config.auto:
         now = {name: value | now.get(name, {}) if isinstance(value, dict) else now.get(name, value) for name, value in earlier.items()}

@@ -42,7 +42,8 @@ def config_to_train_on(run: Path, overrides: Sequence[str]) -> Config:
             value["data"] |= {"train": base.data.train, "more": base.data.more + added}
         elif added:
             value["data"] |= {"train": added, "more": []}
-        if added and base.is_multi_label and not config.data.label_separator:  # a table may come after lists
+        separates = config.data.label_separator or config.data.label_columns
+        if added and base.is_multi_label and not separates:  # a table may come after lists
             value["data"]["label_separator"] = base.cell_separator
     return config_from_dict(value, f"--from {shown_path(run)}")
 

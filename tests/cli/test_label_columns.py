@@ -47,6 +47,15 @@ def test_a_training_and_its_answers_in_a_column_per_label(mha: Mha, cwd: Path) -
     assert written["exact_match"] == 1.0
 
 
+@pytest.mark.usefixtures("trained_in_numpy")
+def test_a_training_on_reads_the_columns_again(mha: Mha, cwd: Path) -> None:
+    write_marks(cwd / "visits.csv", "1", "0")
+    write_marks(cwd / "later.csv", "yes", "no", 20)
+    mha("train", "--config", "text", *set_all("data.train=visits.csv", *FEW), "--output", "run").well()
+    mha("train", "--from", "run", *set_all("data.train=later.csv", "training.epochs=1"), "--output", "on").well()
+    assert mha("evaluate", "on", "--data", "later.csv", "--json").json["num_texts"] == 20
+
+
 def test_an_object_of_labels(mha: Mha, cwd: Path) -> None:
     """As spaCy's training data have it."""
     objects = [{"text": text, "cats": {name: float(name in labels) for name in WORDS}} for text, labels in rows(40)]
