@@ -62,7 +62,7 @@ def with_text(checkpoint: Checkpoint, **text: Any) -> Checkpoint:
 
 def same(first: Checkpoint, second: Checkpoint) -> bool:
     """Whether two checkpoints are equal in everything."""
-    names = ("config", "class_names", "metrics", "keras_config", "thresholds", "linear_alone")
+    names = ("config", "class_names", "metrics", "keras_config", "thresholds", "level_threshold", "linear_alone")
     fields = [([getattr(each, name) for name in names], each.vocabulary.tokens) for each in (first, second)]
     weights = [{path: (weight.dtype, weight.shape, weight.tobytes()) for path, weight in each.weights.items()} for each in (first, second)]
     return fields[0] == fields[1] and weights[0] == weights[1]

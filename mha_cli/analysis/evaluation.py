@@ -19,7 +19,7 @@ from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.corpus.class_weights import never_answered
 from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.preparation.scored_texts import LabelledTexts
-from mha_cli.runtime.levels import THRESHOLD, levels_of
+from mha_cli.runtime.levels import levels_of
 from mha_cli.runtime.metrics import answers_among, calibration_error, class_counts, f1_scores, mean_loss_and_accuracy, shares
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.sources.targets import Labels
@@ -189,7 +189,7 @@ def evaluate_classes(
         thresholds = find_thresholds(probabilities, labels, names, *target)
     elif checkpoint.thresholds:
         thresholds = score_thresholds(probabilities, labels, names, checkpoint.thresholds)
-    levels, threshold = levels_of(checkpoint), checkpoint.metrics.get(THRESHOLD, 0.0)
+    levels = levels_of(checkpoint)
     return Evaluation(
         **of_texts,
         accuracy=accuracy,
@@ -204,7 +204,7 @@ def evaluate_classes(
         confusion=confusion.tolist(),
         confusions=most_frequent_confusions(confusion, names),
         thresholds=thresholds,
-        levels=level_scores(levels, probabilities, labels, threshold) if levels else None,
+        levels=level_scores(levels, probabilities, labels, checkpoint.level_threshold) if levels else None,
         by_probability=accuracy_by(probabilities.max(axis=1), PROBABILITIES, correct),
         by_length=accuracy_by(texts.lengths, sorted({longest * quarter // 4 for quarter in (1, 2, 3, 4)} - {0}), correct),
     )

@@ -31,7 +31,7 @@ from mha_cli.config.loading import config_from_dict, config_to_dict
 from mha_cli.config.parameters import Parameter, encoder_length, num_outputs, num_parameters, parameter_table
 from mha_cli.config.settings import Config, FilesData
 from mha_cli.config.yaml_file import MAX_BYTES
-from mha_cli.errors import MhaError, printable, shown_path
+from mha_cli.errors import JOINT, MhaError, printable, shown_path
 from mha_cli.system.whole_files import atomic_write
 from mha_cli.system.working_memory import MemoryEstimate
 from mha_cli.text.encoding import TextPipeline
@@ -59,7 +59,7 @@ class Checkpoint:
     """A trained classifier.
 
     An answer needs the probability in ``thresholds``, in [0, 1], of its class; a class without one needs none, or one half where a text
-    may have several labels.
+    may have several labels. In levels, the answer is the finest node that reaches ``level_threshold``, in [0, 1].
     """
 
     config: Config
@@ -69,6 +69,7 @@ class Checkpoint:
     weights: Mapping[str, Floats]  # float32 arrays by Keras variable path
     keras_config: str  # architecture as Keras serializes it; kept for Keras, never read by us; empty if it came in the small form
     thresholds: Mapping[str, float] = field(default_factory=dict)
+    level_threshold: float = 0.0
     linear_alone: LinearAlone | None = None  # where the linear model answers alone; None for nowhere
     tokenizer: bytes | None = None  # bytes of a pretrained encoder's ``tokenizer.json``; None without one
     name: str = field(default="", compare=False)  # file that it was read from, for messages; empty for one that was not read
@@ -103,12 +104,21 @@ class Checkpoint:
     @property
     def always_encoding(self) -> "Checkpoint":
         """The same classifier, whose encoder reads every text."""
-        return self if self.linear_alone is None else replace(self, linear_alone=None)
+        if self.linear_alone is None:
+            return self
+        alike = replace(self, linear_alone=None)
+        vars(alike)["text_pipeline"] = self.text_pipeline
+        return alike
 
     @property
     def text_column(self) -> str:
-        """Text column of the files that it was trained on; ``text`` without files."""
+        """Text column of the files that it was trained on, or several with ``JOINT`` between them; ``text`` without files."""
         return (isinstance(self.config.data, FilesData) and self.config.data.text_column) or "text"
+
+    @property
+    def text_columns(self) -> list[str]:
+        """The columns of ``text_column``."""
+        return self.text_column.split(JOINT)
 
     @property
     def memory_estimate(self) -> MemoryEstimate:
@@ -146,6 +156,7 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint, small: bool = False) ->
         "class_names": list(checkpoint.class_names),
         "metrics": dict(checkpoint.metrics),
         **({"thresholds": dict(checkpoint.thresholds)} if checkpoint.thresholds else {}),
+        **({"level_threshold": checkpoint.level_threshold} if checkpoint.level_threshold else {}),
         **({"linear_alone": asdict(checkpoint.linear_alone)} if checkpoint.linear_alone else {}),
         "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in members.items()},
     }
@@ -198,9 +209,10 @@ def _read_archive(archive: Archive) -> Checkpoint:
     metrics = _metrics(description, name)
     of_classes = isinstance(thresholds, dict) and thresholds.keys() <= set(class_names)
     require(of_classes, name, "its thresholds are not those of its classes")
-    are_probabilities = all(type(number) in {int, float} and 0 <= number <= 1 for number in thresholds.values())
+    level_threshold: Any = description.get("level_threshold", 0.0)
+    least = (*thresholds.values(), level_threshold)
+    are_probabilities = all(type(number) in {int, float} and 0 <= number <= 1 for number in least)
     require(are_probabilities, name, "its thresholds are not numbers from 0 to 1")
-
     linear_alone = _linear_alone(description, config, len(class_names), name)
 
     words, most_ids = bytes(checked("vocabulary.txt", MAX_ID_BYTES * config.text.vocabulary_size)), config.text.vocabulary_size
@@ -229,8 +241,8 @@ def _read_archive(archive: Archive) -> Checkpoint:
     fits = tokenizer != b"" and (tokenizer is not None) == bool(config.model.num_pieces)
     require(fits, name, f"its settings and {TOKENIZER} do not go together")
     keras_config = "" if small else bytes(checked("config.json", MAX_JSON_BYTES)).decode()
-    parts = tuple(class_names), vocabulary, metrics, weights, keras_config, thresholds, linear_alone, tokenizer, name
-    return Checkpoint(config, *parts)
+    decided = thresholds, level_threshold, linear_alone
+    return Checkpoint(config, tuple(class_names), vocabulary, metrics, weights, keras_config, *decided, tokenizer, name)
 
 
 def _read_description(archive: Archive) -> dict[str, Any]:

@@ -13,10 +13,9 @@ from mha_cli.arrays import Floats, Int32s
 from mha_cli.checkpoint.file import Checkpoint, write_checkpoint
 from mha_cli.config.parameters import input_names
 from mha_cli.config.settings import LABEL_SEPARATOR
-from mha_cli.errors import JOINT
 from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.forward import class_probabilities
-from mha_cli.runtime.levels import THRESHOLD, Levels, Node, levels_of
+from mha_cli.runtime.levels import Levels, Node, levels_of
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.sources.in_memory import texts_in
 from mha_cli.text.encoding import EncodedText
@@ -116,7 +115,7 @@ class Classifier:
 
     def predict(self, texts: Iterable[str]) -> list[Prediction]:
         """One prediction per text, in order. Texts of similar length are computed together."""
-        given = texts_in(texts, self.checkpoint.text_column.split(JOINT))
+        given = texts_in(texts, self.checkpoint.text_columns)
         encoded = self.text_pipeline.encode_all(given)
         return self.predictions(given, encoded, self.probabilities(encoded))
 
@@ -128,7 +127,6 @@ class Classifier:
         """The predictions for texts from their probabilities (N, C)."""
         names, thresholds, config = self.checkpoint.class_names, self.checkpoint.thresholds, self.checkpoint.config
         label_thresholds, separator = self.checkpoint.label_thresholds.tolist(), config.cell_separator
-        level_threshold = self.checkpoint.metrics.get(THRESHOLD, 0.0)
         predictions = []
         for text, code, row in zip(texts, encoded, probabilities.tolist(), strict=True):
             probability = max(row)
@@ -137,7 +135,7 @@ class Classifier:
                 ranked = sorted(zip(row, names, label_thresholds, strict=True), key=lambda item: -item[0])
                 labels = tuple([name for likely, name, threshold in ranked if likely >= threshold])
             by_class, counts = dict(zip(names, row, strict=True)), (code.num_tokens, len(code.tokens), code.num_unknown, code.num_marks)
-            least, in_levels = thresholds.get(label, 0.0), (self._levels, level_threshold)
+            least, in_levels = thresholds.get(label, 0.0), (self._levels, self.checkpoint.level_threshold)
             predictions.append(Prediction(text, label, probability, by_class, *counts, least, labels, separator, *in_levels))
         return predictions
 

@@ -195,7 +195,7 @@ def by_words(weights_HPP: Floats, word_of_piece: Sequence[int | None], num_words
 
 def _columns_of_words(checkpoint: Checkpoint, text: str) -> list[str]:
     """The column of each word that the model reads; empty where texts have one column."""
-    names = checkpoint.text_column.split(JOINT)
+    names = checkpoint.text_columns
     return [names[part] for part in checkpoint.text_pipeline.part_of_words(text)] if text.count(JOINT) == len(names) - 1 > 0 else []
 
 

@@ -7,14 +7,13 @@ Axes: N texts, C classes, M nodes.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from mha_cli.arrays import Array, Floats, Int64s
 from mha_cli.checkpoint.file import Checkpoint
 
-THRESHOLD = "level_threshold"  # metric of a checkpoint: the probability that an answer needs, chosen in training
 THRESHOLDS = tuple(number / 20 for number in range(20))  # that are tried; 0 answers with the most probable class
 OWN = ""  # last part of a class that has others below it: it is a leaf of its own there
 
@@ -51,6 +50,7 @@ class Levels:
         self.depths = np.array([len(node) for node in nodes])  # (M,), from 1
         self.depth = len(nodes[-1])  # number of levels
         self.parents = np.array([ids.get(node[:-1], -1) for node in nodes])  # (M,); -1 on the first level
+        self._families = [self._families_at(depth) for depth in range(2, self.depth + 1)]
 
     def path_of(self, name: str) -> tuple[str, ...]:
         """The levels of a label or of its beginning."""
@@ -60,9 +60,8 @@ class Levels:
         """Probabilities of all nodes, (N, M)."""
         of_nodes_NM = np.zeros((len(probabilities_NC), len(self.names)), np.float32)
         np.add.at(of_nodes_NM.T, self.node_of_class, probabilities_NC.T)
-        for depth in range(self.depth, 1, -1):
-            first, parents = self._siblings(depth)
-            of_nodes_NM[:, parents] += np.add.reduceat(of_nodes_NM[:, : np.searchsorted(self.depths, depth, "right")], first, axis=1)
+        for first, end, parents in reversed(self._families):
+            of_nodes_NM[:, parents] += np.add.reduceat(of_nodes_NM[:, :end], first, axis=1)
         return np.minimum(of_nodes_NM, 1.0)
 
     def finest(self, of_nodes_NM: Floats, threshold: float) -> Int64s:
@@ -73,10 +72,8 @@ class Levels:
         reach_NM = of_nodes_NM >= threshold
         reach_NM[:, self.depths == 1] |= ~reach_NM.any(axis=1, keepdims=True)
         finest_NM = reach_NM.copy()
-        for depth in range(2, self.depth + 1):
-            first, parents = self._siblings(depth)
-            below = np.logical_or.reduceat(reach_NM[:, : np.searchsorted(self.depths, depth, "right")], first, axis=1)
-            finest_NM[:, parents] &= ~below
+        for first, end, parents in self._families:
+            finest_NM[:, parents] &= ~np.logical_or.reduceat(reach_NM[:, :end], first, axis=1)
         return np.asarray(np.where(finest_NM, of_nodes_NM, -1.0).argmax(axis=1))
 
     def at_level(self, of_nodes_NM: Floats, level: int) -> Int64s:
@@ -92,11 +89,11 @@ class Levels:
             nodes[finer] = self.parents[nodes[finer]]
         return nodes
 
-    def _siblings(self, depth: int) -> tuple[Any, Any]:
-        """The first node of each family at a depth, and their parents."""
+    def _families_at(self, depth: int) -> tuple[Array, int, Array]:
+        """The first node of each family at a depth, the end of the last family, and their parents."""
         start, end = np.searchsorted(self.depths, [depth, depth + 1])
         parents, first = np.unique(self.parents[start:end], return_index=True)
-        return first + start, parents
+        return first + start, int(end), parents
 
 
 def levels_of(checkpoint: Checkpoint) -> Levels | None:

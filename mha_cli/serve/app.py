@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 
 from mha_cli.arrays import Int64s
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.errors import JOINT, MhaError, printable
+from mha_cli.errors import MhaError, printable
 from mha_cli.pages.inspection import live_page, model_figures
 from mha_cli.records.objects import plain_json
 from mha_cli.runtime.choice import Choice
@@ -111,7 +111,7 @@ def application(checkpoint: Checkpoint, most_seconds: float = 30.0) -> FastAPI:
     checkpoint = replace(checkpoint, name=name)  # messages tell nobody the folders of this machine
     choice, classifier, explaining = Choice(), Classifier(checkpoint), Classifier(checkpoint.always_encoding)
     batches, most_texts = Batches({"texts": classifier, "words": explaining}, most_seconds), most_together(len(checkpoint.class_names))
-    page, columns = live_page(checkpoint), checkpoint.text_column.split(JOINT)
+    page, columns = live_page(checkpoint), checkpoint.text_columns
     policy = content_security_policy(page)
     failures: dict[int | str, dict[str, Any]] = {status: {"model": Failure} for status in (400, 408, 413, 415, 421, 422, 429, 500, 503)}
     app = FastAPI(title="mha", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)

@@ -20,7 +20,7 @@ from mha_cli.linear.one_vs_rest import LinearModel
 from mha_cli.linear.stacking import Stack, answers_alone, fit_stack, probabilities_of
 from mha_cli.model.classifier import build_classifier, keras_config
 from mha_cli.preparation.prepare import PreparedData
-from mha_cli.runtime.levels import THRESHOLD, Levels, best_threshold
+from mha_cli.runtime.levels import Levels, best_threshold
 from mha_cli.runtime.metrics import are_right, calibration_error, mean_loss_and_accuracy
 from mha_cli.sources.targets import are_several
 from mha_cli.system.callbacks import EpochRecord
@@ -37,6 +37,7 @@ class Score:
     stack: Stack  # weights of encoder and linear model
     figures: dict[str, float]  # further metrics of the checkpoint
     thresholds: dict[str, float]  # threshold of each label, if texts may have several; otherwise empty
+    level_threshold: float  # probability that an answer in levels needs; 0 where labels have none
     linear_alone: LinearAlone | None  # where the linear model answers alone; None for nowhere
     warning: str  # names the classes that the model never predicts; empty if there are none
 
@@ -81,9 +82,9 @@ class Validation:
         probabilities = probabilities_of(stack.logits(encoder_NU, 0.0 if linear_NU is None else linear_NU), is_multi_label)
         thresholds = self._label_thresholds(probabilities) if is_multi_label else 0.5
         by_label = dict(zip(data.class_names, thresholds.tolist(), strict=True)) if isinstance(thresholds, np.ndarray) else {}
-        figures, warning, separator = dict[str, float](), "", self._config.label_levels
-        if separator:
-            figures[THRESHOLD] = best_threshold(Levels(data.class_names, separator), probabilities, texts.labels)
+        figures, warning, level_threshold = dict[str, float](), "", 0.0
+        if separator := self._config.label_levels:
+            level_threshold = best_threshold(Levels(data.class_names, separator), probabilities, texts.labels)
         if not is_multi_label:
             predicted = probabilities.argmax(axis=1)
             warning = never_answered(self._config.training.class_weights, data.class_names, texts.labels, predicted)
@@ -96,7 +97,7 @@ class Validation:
             figures["accuracy_on_its_held_out_texts"] = float(np.average(right, weights=texts.weights_or_ones[data.held_out_before]))
         loss, accuracy = mean_loss_and_accuracy(probabilities, texts.labels, thresholds, texts.weights)
         alone = None if is_multi_label else self._linear_alone(encoder_NU, stack)
-        return Score(loss, accuracy, stack, figures, by_label, alone, warning)
+        return Score(loss, accuracy, stack, figures, by_label, level_threshold, alone, warning)
 
     def _label_thresholds(self, probabilities: Floats) -> Floats:
         """The threshold of each label, chosen by the validation part and, if they are known, by out-of-fold probabilities."""
@@ -130,6 +131,7 @@ class Validation:
             weights=compose(encoder, self._kept, score.stack),
             keras_config=self._keras_config,
             thresholds=score.thresholds,
+            level_threshold=score.level_threshold,
             linear_alone=score.linear_alone,
             tokenizer=None if self._data.pretrained is None else self._data.pretrained.tokenizer,
         )

@@ -83,7 +83,8 @@ def test_the_pruned_model_is_the_masked_model(
     """The logits of three: heads cut out of the matrices, multiplied by zero, and with zero rows in W^O."""
     checkpoint = small_checkpoint(class_names, **model)
     token_ids = some_reviews().padded(np.arange(29))
-    cut = without_heads(dataclasses.replace(checkpoint, thresholds=dict.fromkeys(class_names, 0.5)), removed)
+    decided = {"thresholds": dict.fromkeys(class_names, 0.5), "level_threshold": 0.15}
+    cut = without_heads(dataclasses.replace(checkpoint, **decided), removed)
     pruned = np.array(with_linear_output(to_model(cut))(token_ids))
     masked = masked_forward(with_linear_output(to_model(checkpoint)), [tf.constant(token_ids)], masks_without(checkpoint, removed))
     zeroed = with_linear_output(to_model(silenced(checkpoint, removed)))(token_ids)
@@ -95,6 +96,7 @@ def test_the_pruned_model_is_the_masked_model(
     write_checkpoint(tmp_path / "pruned.keras", cut)
     found = read_checkpoint(tmp_path / "pruned.keras")
     assert found.thresholds == {}  # they were those of another model
+    assert found.level_threshold == 0.15  # without one, each answer would be on the finest level
     assert found.config == cut.config
     assert found.config.model.num_heads == list(cut.config.model.heads)
     for path, weight in cut.weights.items():

@@ -209,8 +209,11 @@ def description(original: Original, rng: random.Random) -> Made:
     for number in (None, "0.5", True, {}, -0.1, 1.1, 10**400, np.nan):
         unfit = sealed(members, thresholds={"negative": 0.5, "positive": number})
         yield f"a threshold of {str(number)[:9]}", unfit, r"its thresholds are not numbers from 0 to 1"
+        of_levels = sealed(members, level_threshold=number)
+        yield f"a threshold of levels, {str(number)[:9]}", of_levels, r"its thresholds are not numbers from 0 to 1"
     for value in ({"positive": 0}, {"positive": 1, "negative": rng.random()}):
         yield f"thresholds {value}", sealed(members, thresholds=value), replace(same, thresholds=value)
+    yield "a threshold of levels", sealed(members, level_threshold=0.15), replace(same, level_threshold=0.15)
     alone = {"margin": 0.5, "scale": 2, "shift": [rng.random()]}
     yield "linear_alone", sealed(members, linear_alone=alone), replace(same, linear_alone=LinearAlone(0.5, 2, tuple(alone["shift"])))
     for value in ([], True, {"margin": 0.5}, alone | {"more": 1}, alone | {"shift": 0.0}):

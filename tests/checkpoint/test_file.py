@@ -56,7 +56,7 @@ EMPTY = {"embedding/token_embedding/words": np.ones((2, 14), np.float32)}
     [
         small_checkpoint(("1", "2", "[bold]\x1b[31m", "é\n🙂", ""), positions="sinusoidal", num_blocks=3, key_dim=3),
         small_checkpoint(max_ngram=3, ngram_buckets=8, subword_buckets=8),
-        dataclasses.replace(small_checkpoint(), thresholds={"pos": 2 / 3, "neg": 0.0}),  # to the last digit
+        dataclasses.replace(small_checkpoint(), thresholds={"pos": 2 / 3, "neg": 0.0}, level_threshold=0.15),  # to the last digit
         dataclasses.replace(small_checkpoint(linear={"buckets": 16}), linear_alone=LinearAlone(0.1, 1.5, (-2 / 3,))),
         dataclasses.replace(small_checkpoint(), vocabulary=Vocabulary([]), weights=small_checkpoint().weights | EMPTY),
     ],
@@ -69,6 +69,12 @@ def test_what_is_written_is_read(small: bool, checkpoint: Checkpoint, tmp_path: 
         checkpoint = dataclasses.replace(checkpoint, keras_config="", weights=weights)
     assert same(read_checkpoint(tmp_path / "a.keras"), checkpoint)
     assert os.listdir(tmp_path) == ["a.keras"]
+
+
+def test_an_encoder_that_reads_every_text_shares_the_text_pipeline() -> None:
+    checkpoint = dataclasses.replace(small_checkpoint(linear={"buckets": 16}), linear_alone=LinearAlone(0.1, 1.5, (0.0,)))
+    assert checkpoint.always_encoding.linear_alone is None
+    assert checkpoint.always_encoding.text_pipeline is checkpoint.text_pipeline
 
 
 def test_what_could_not_be_read_again_is_not_written(path: Path) -> None:

@@ -22,7 +22,7 @@ TEXTS = ["superb film", "dreadful", "not the film", "the superb", "film film not
 def _model(cwd: Path) -> None:
     made = small_checkpoint(NAMES, seed=7)
     config = Config.model_validate(made.config.model_dump() | {"data": {"source": "files", "train": "a.csv", "label_levels": ">"}})
-    made = made.__class__(**{**vars(made), "config": config, "metrics": {"level_threshold": 0.4}})
+    made = made.__class__(**{**vars(made), "config": config, "level_threshold": 0.4})
     write_checkpoint(cwd / "model.keras", made)
     write_table(cwd / "texts.csv", zip(TEXTS, [*NAMES, NAMES[0]], strict=True), "text,label")
 

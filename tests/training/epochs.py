@@ -13,7 +13,7 @@ from mha_cli.training.validation import Score
 
 
 def score_of(loss: float, accuracy: float) -> Score:
-    return Score(loss, accuracy, Stack(1.0, 0.0, np.zeros(1, np.float32)), {}, {}, None, "")
+    return Score(loss, accuracy, Stack(1.0, 0.0, np.zeros(1, np.float32)), {}, {}, 0.0, None, "")
 
 
 def run_epoch(

@@ -144,5 +144,10 @@ def retrain(checkpoint: Checkpoint, epochs: int, data: DataSection, callbacks: C
             metrics = best.metrics
         callbacks.on_epoch(record)
     return dataclasses.replace(
-        checkpoint, weights=best.weights, thresholds=best.thresholds, linear_alone=best.linear_alone, metrics=metrics
+        checkpoint,
+        weights=best.weights,
+        metrics=metrics,
+        thresholds=best.thresholds,
+        level_threshold=best.level_threshold,
+        linear_alone=best.linear_alone,
     )
