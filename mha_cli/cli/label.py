@@ -123,7 +123,7 @@ def _store(files: Sequence[str], form: Format | None, reading: options.LabelledF
     """The texts of files, and the file of their labels."""
     from mha_cli.labelling.store import LabelStore
     from mha_cli.sources.layout import find_text_column
-    from mha_cli.sources.raw_files import mark_of, matching_paths
+    from mha_cli.sources.raw_files import byte_order_mark_of, matching_paths
 
     remarks, column = list[str](), reading.text_column or TEXT_COLUMN
     if JOINT in column:
@@ -134,7 +134,7 @@ def _store(files: Sequence[str], form: Format | None, reading: options.LabelledF
     if inputs:
         column = find_text_column(inputs[0], reading.text_column, reading.dialect)
     records = read_inputs(files, form, reading.text_column, [ALL], column, standard_input(), reading.dialect, remarks.append)
-    store = LabelStore(output, records, column, reading.label_column or "label", several, mark_of(files))
+    store = LabelStore(output, records, column, reading.label_column or "label", several, byte_order_mark_of(files))
     for remark in shown_warnings(remarks):
         print(remark, file=sys.stderr)
     if not store.texts:

@@ -24,7 +24,7 @@ from mha_cli.records.tables import csv_line
 from mha_cli.runs import is_own
 from mha_cli.runtime.inputs import read_inputs
 from mha_cli.sources.opening import open_source
-from mha_cli.sources.raw_files import mark_of
+from mha_cli.sources.raw_files import byte_order_mark_of
 from mha_cli.system.processor import prepare_to_compute
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def write_next_texts(
         chosen = _typical(read, number, pretrained, reading) if checkpoint is None else _by_model(read, number, checkpoint, reading)
         if not chosen.records:
             raise MhaError(f"{printable(' '.join(files), 200)}: {chosen.told}", "give texts without labels")
-        mark = BOM_UTF8 if chosen.encoding else mark_of(files) if output and output_format == "csv" else b""
+        mark = BOM_UTF8 if chosen.encoding else byte_order_mark_of(files) if output and output_format == "csv" else b""
         file.write(mark + _table(chosen, reading.text_column, output_format == "jsonl"))
     told = f"{plural(len(chosen.records), 'text')}, {chosen.told}"
     print(*shown_warnings(warnings), *chosen.warnings, told, sep="\n", file=sys.stderr)
@@ -139,12 +139,11 @@ def _by_model(read: Callable[..., Iterator[Record]], number: int, checkpoint: Pa
 def _table(chosen: _Chosen, given_text_column: str | None, as_json: bool) -> bytes:
     """The records with all their columns and an empty one for the label, as CSV or JSON lines."""
     weight, columns = chosen.weight_column, chosen.text_column.split(JOINT)
+    renamed = {*(given_text_column or "").split(JOINT)} - {*columns}
 
     def row_of(record: Record) -> dict[str, Any]:
         found: Any = record.fields[0]
-        others = {
-            name: found[name] for name in found if len(found) > 1 and name not in {*(given_text_column or "").split(JOINT)} - {*columns}
-        }
+        others = {name: value for name, value in found.items() if name not in renamed} if len(found) > 1 else {}
         weighted = {weight: others.get(weight, 1)} if weight else {}
         return others | dict(zip(columns, record.text.split(JOINT), strict=False)) | weighted | {chosen.label_column: ""}
 

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Literal, TypeAlias, cast
 
 from mha_cli.errors import EXIT_FAILURE, MhaError, need, reason_of, shown_path
 from mha_cli.records.readers import EXTENSIONS, Format, extension_of
-from mha_cli.sources.raw_files import mark_of
+from mha_cli.sources.raw_files import byte_order_mark_of
 from mha_cli.system.whole_files import Stream, atomic_write
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def opened_output(path: Path | None, inputs: Sequence[str] = ()) -> Iterator[IO[
         else:
             is_packed = path.suffix.lower() == ".gz"
             with atomic_write(path) as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) if is_packed else nullcontext(file) as opened:
-                opened.write(mark_of(inputs) if extension_of(path.name) == ".csv" else b"")
+                opened.write(byte_order_mark_of(inputs) if extension_of(path.name) == ".csv" else b"")
                 yield cast(IO[bytes], opened)
     except BrokenPipeError:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)

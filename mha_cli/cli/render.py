@@ -262,8 +262,10 @@ def layout_rows(layout: Layout) -> Iterator[tuple[str, str]]:
     if layout.columns:
         yield "columns", listed(layout.columns)
         yield "text column", f"{printable(layout.text_column, 200)} ({layout.text_reason})"
-        of_labels = ("s", ", ".join(layout.label_columns)) if layout.label_columns else ("", layout.label_column)
-        yield f"label column{of_labels[0]}", f"{of_labels[1]} ({layout.label_reason})"
+        if layout.label_columns:
+            yield "label columns", f"{', '.join(layout.label_columns)} ({layout.label_reason})"
+        else:
+            yield "label column", f"{layout.label_column} ({layout.label_reason})"
     if layout.label_levels:
         yield "label levels", f"{layout.label_levels} (from coarse to fine)"
     if layout.label_separator:

@@ -21,6 +21,7 @@ from mha_cli.config.yaml_file import YamlDocument, parse_yaml, read_yaml
 from mha_cli.errors import MhaError, did_you_mean, printable
 
 MAX_PARAMETERS = 1_000_000_000  # weights of the largest model, 4 GB in float32; more is taken for a typo
+PLAIN = (("data", "label_separator"), ("data", "label_levels"))  # overrides that are no YAML: most separators mean something else there
 
 
 def load_config(path: Path | str, overrides: Sequence[str] = (), classes: Mapping[str, Any] | None = None) -> Config:
@@ -75,9 +76,7 @@ def _apply_override(document: YamlDocument, override: str, earlier: Sequence[tup
     if not equals or not all(keys):
         raise MhaError(f"--set {printable(override)}: not of the form KEY.PATH=VALUE", "write for example --set model.num_heads=4")
     is_quoted = len(text) > 2 and text[0] == text[-1] and text[0] in "\"'"
-    is_plain = (
-        keys in (("data", "label_separator"), ("data", "label_levels")) and text not in ("", "null") and not is_quoted
-    )  # most mean something else in YAML
+    is_plain = keys in PLAIN and text not in ("", "null") and not is_quoted
     value: Any = text if is_plain else parse_yaml(text, f"--set {printable(dotted)}").value
     node = document.value
     for depth, key in enumerate(keys[:-1]):

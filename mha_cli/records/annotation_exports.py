@@ -5,7 +5,7 @@ from typing import Any
 
 from mha_cli.errors import MhaError, listed, printable
 
-Labels = list[Any]
+Answer = list[Any]  # the labels that a person gave a text
 
 
 def text_and_label(values: dict[str, Any], location: str) -> dict[str, Any] | None:
@@ -23,7 +23,7 @@ def text_and_label(values: dict[str, Any], location: str) -> dict[str, Any] | No
     return {**values, "text": text, "label": labels if are_several or len(labels) > 1 else labels[0]}
 
 
-def _answers(values: Mapping[str, Any], location: str) -> tuple[Any, list[Labels], bool] | None:
+def _answers(values: Mapping[str, Any], location: str) -> tuple[Any, list[Answer], bool] | None:
     """The text, the labels that each person gave it, and whether it may have several; None for objects that are of no tool."""
     match values:
         case {"text": text, "answer": "accept" | "reject" | "ignore" as answer, "accept": [*labels]}:  # Prodigy's choices
@@ -44,9 +44,9 @@ def _answers(values: Mapping[str, Any], location: str) -> tuple[Any, list[Labels
     return None
 
 
-def _choices(annotation: Any) -> dict[str, Labels]:
+def _choices(annotation: Any) -> dict[str, Answer]:
     """The labels that a person chose, by the control that asks for them; none where the person has skipped the text."""
-    found = dict[str, Labels]()
+    found = dict[str, Answer]()
     match annotation:
         case {"was_cancelled": True}:
             pass

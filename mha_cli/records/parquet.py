@@ -28,11 +28,8 @@ def parquet_records(pieces: Iterable[bytes], reading: Reading) -> Iterator[Recor
     ``line`` of a record is the number of the row, ``raw`` an object with the columns that are wanted.
     """
     columns, name = reading.columns, reading.name
-    wanted = (
-        None
-        if columns.takes_all
-        else {**dict.fromkeys(columns.texts, columns.text_setting), **dict.fromkeys(columns.fields, columns.field_setting)}
-    )
+    named = dict.fromkeys(columns.texts, columns.text_setting) | dict.fromkeys(columns.fields, columns.field_setting)
+    wanted = None if columns.takes_all else named
     with whole_file(pieces) as file:
         for number, row in enumerate(parquet_rows(file, name, wanted), 1):
             raw = json_line(row, _plain)

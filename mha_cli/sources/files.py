@@ -19,7 +19,7 @@ from mha_cli.records.lines import MAX_LINE_BYTES
 from mha_cli.records.objects import as_text
 from mha_cli.records.reader import USUAL, Dialect, Reading, StreamWarnings
 from mha_cli.records.readers import Format, format_of, read_records
-from mha_cli.records.record import LABEL_PREFIX, Columns, shown_columns
+from mha_cli.records.record import LABEL_PREFIX, Columns, Record, shown_columns
 from mha_cli.sources.held_out import drawn_for_testing
 from mha_cli.sources.labelled_text import LabelledText, TextSource, place_of
 from mha_cli.sources.labels import labelled, marked, merged
@@ -185,7 +185,8 @@ def read_labelled(
         reading = file_reading(path, columns, dialect, warnings)
         form = "folder" if is_folder(path) else labelled_format(path, dialect)
         if form in ("folder", "fasttext") and (columns.weight or columns.num_labels):
-            setting, what = ("data.weight_column=null", "weights") if columns.weight else ("data.label_columns=[]", "label in each")
+            of_labels = "data.label_column=null" if columns.levels else "data.label_columns=[]"
+            setting, what = ("data.weight_column=null", "weights") if columns.weight else (of_labels, "label in each")
             raise MhaError(f"{reading.name}: has no columns, so no {what}", f"set {setting}, or give a table or JSON lines")
         return _folder_texts(path, reading) if form == "folder" else _file_texts(path, form, reading, separator)
 
@@ -217,17 +218,22 @@ def _file_texts(path: str, form: Format, reading: Reading, separator: str | None
         columns = columns._replace(text="text", fields=("label",))  # it has no others
     for record in read_records(form, file_pieces(path), replace(reading, columns=columns)):
         empty = False
-        label, more = record.fields[0], [*record.fields[columns.num_labels or 1 :]]
-        if columns.levels:
-            label = columns.levels.join(filter(None, map(str.strip, map(as_text, record.fields[: columns.num_labels]))))
-        elif columns.num_labels:
-            label = marked(dict(zip(columns.fields, record.fields[: columns.num_labels], strict=False)), place_of(path, record.line))
-        weight = weight_of(more.pop(0), place_of(path, record.line), columns.weight) if columns.weight else 1.0
+        location, (*more,) = place_of(path, record.line), record.fields[columns.num_labels or 1 :]
+        weight = weight_of(more.pop(0), location, columns.weight) if columns.weight else 1.0
+        label = _label_of(record, columns, location)
         text = labelled(record.text, label, path, record.line, *more, column=columns.fields[0], separator=separator)
         yield text if weight == 1.0 else text._replace(weight=weight)
     if empty:
         hint = _ROWS.get(form, f"write a header line ({columns.header}) and one text per row")
         raise MhaError(f"{reading.name}: the file is empty", hint)
+
+
+def _label_of(record: Record, columns: Columns, location: str) -> Any:
+    """The label in one column, the levels of several columns joined, or the names of the columns that mark the text."""
+    cells = record.fields[: columns.num_labels]
+    if columns.levels:
+        return columns.levels.join(filter(None, map(str.strip, map(as_text, cells))))
+    return marked(dict(zip(columns.fields, cells, strict=False)), location) if columns.num_labels else record.fields[0]
 
 
 def _folder_texts(folder: str, reading: Reading) -> Iterator[LabelledText]:

@@ -84,7 +84,7 @@ def unpacked_file(path: str) -> Iterator[bytes]:
     return unpacked(file_pieces(path), shown_path(path), path.lower().endswith(".gz"))
 
 
-def mark_of(inputs: Iterable[str]) -> bytes:
+def byte_order_mark_of(inputs: Iterable[str]) -> bytes:
     """The byte-order mark of CSV that is made of these inputs: that of UTF-8 if a file has it or is a workbook, else none."""
     files = [path for given in inputs for path in matching_paths(given) if os.path.isfile(local_path(path) or "")]
     has_mark = any(extension_of(path) in (".xlsx", ".ods") or next(unpacked_file(path), b"").startswith(BOM) for path in files)

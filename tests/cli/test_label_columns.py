@@ -81,6 +81,10 @@ def test_what_does_not_fit_is_one_line(mha: Mha, cwd: Path) -> None:
             "train", "--config", "text", *set_all(f"data.train={data}", "data.text_column=text", "data.label_columns=[food, staff]")
         )
         assert (refused.code, refused.stderr) == (2, f"error: {message}\n")
+    levels = set_all("data.train=visits.ft", "data.text_column=text", "data.label_column=[a, b]", "data.label_levels=>")
+    refused = mha("train", "--config", "text", *levels)
+    fault = "error: visits.ft: has no columns, so no label in each; set data.label_column=null, or give a table or JSON lines\n"
+    assert (refused.code, refused.stderr) == (2, fault)
     refused = mha("predict", "--one-column-per-label", "a film")
     fault = "error: --one-column-per-label needs a table with a header; name a .csv, .parquet or .xlsx file with --output\n"
     assert (refused.code, refused.stderr) == (2, fault)
