@@ -87,7 +87,7 @@ def main() -> None:
             "mha predict --workers 1, stream": harness.mha_command("predict", "-c", checkpoint, "--workers", "1", "-i", str(many)),
             **{
                 f"mha predict {options}, stream": harness.mha_command("predict", "-c", checkpoint, *options.split(), "-i", str(many))
-                for options in engines()
+                for options in ("--always-encode", *(f"--always-encode {engine}" for engine in engines()))
             },
             "Keras, stream": [sys.executable, "-c", KERAS, checkpoint, str(many)],
         }
