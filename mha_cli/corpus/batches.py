@@ -1,5 +1,6 @@
 """Which texts are computed together: batches of similar length, so that little is padding; and how they are padded."""
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ Rows = Int64s
 LENGTH_DIGITS = 5  # leading binary digits of a common length, before zeros: 16 lengths from a power of two to the next, 3 to 6 % apart
 POOL_BATCHES = 50  # batches whose texts are sorted by length together: enough for little padding, few enough to keep chance in the order
 SCORING_TOKENS = 16_384  # tokens in a batch, padding included, when only scoring
+FREE_PADDING = 16  # tokens that a text may always be padded with
 
 
 def training_batches(lengths: Int64s, rng: np.random.Generator, batch_size: int) -> list[Rows]:
@@ -27,20 +29,26 @@ def training_batches(lengths: Int64s, rng: np.random.Generator, batch_size: int)
     return [batches[index] for index in rng.permutation(len(batches))]
 
 
-def scoring_batches(lengths: Int64s, memory_estimate: MemoryEstimate, most_tokens: int = SCORING_TOKENS) -> Iterator[Rows]:
-    """Every text once, the shortest first, in the largest batches that the memory and ``most_tokens`` allow.
+def scoring_batches(
+    lengths: Int64s, memory_estimate: MemoryEstimate, most_tokens: int = SCORING_TOKENS, most_padded: float = np.inf
+) -> Iterator[Rows]:
+    """Every text once, the shortest first, in the largest batches that the memory and the limits allow.
 
-    ``lengths`` are in tokens, (N,). A longer text is a batch of its own.
+    Args:
+        lengths: tokens of each text, (N,).
+        most_tokens: tokens of a batch, padding included. A longer text is a batch of its own.
+        most_padded: longest text of a batch, in lengths of the shortest one; texts of few tokens may be padded further.
     """
     order = np.argsort(lengths, kind="stable")
     ordered, start = lengths[order].tolist(), 0
+
+    def is_too_large(stop: int) -> bool:
+        texts, length = stop - start, max(1, ordered[stop - 1])
+        is_larger = texts * length > most_tokens or length - FREE_PADDING > most_padded * max(1, ordered[start])
+        return is_larger or not memory_estimate.fits(texts, length)
+
     while start < len(order):
-        stop = start + 1
-        while stop < len(order):
-            texts, length = stop + 1 - start, max(1, ordered[stop])
-            if texts * length > most_tokens or not memory_estimate.fits(texts, length):
-                break
-            stop += 1
+        stop = bisect_left(range(len(order) + 1), True, start + 2, key=is_too_large) - 1
         yield order[start:stop]
         start = stop
 

@@ -148,8 +148,10 @@ class NumpyOperations:
     def distinct(self, ngrams: Iterable[tuple[Array, Array]], weights_BL: Array, buckets: int) -> tuple[Array, Array]:
         """Sorted together with their positions, equal n-grams are neighbours, the one that ends last at the end."""
         length = weights_BL.shape[1]
-        places = [np.where(whole_BL, buckets_BL, buckets).astype(np.int64) * length + np.arange(length) for buckets_BL, whole_BL in ngrams]
-        sorted_BN, positions_BN = np.divmod(np.sort(np.concatenate(places, axis=1), axis=1), length)
+        bits = length.bit_length()  # of a position
+        places = [np.where(whole_BL, buckets_BL, buckets).astype(np.int64) << bits | np.arange(length) for buckets_BL, whole_BL in ngrams]
+        places_BN = np.sort(np.concatenate(places, axis=1), axis=1)
+        sorted_BN, positions_BN = places_BN >> bits, places_BN & (1 << bits) - 1
         counts_BN = np.diff(sorted_BN, axis=1, append=buckets) > 0
         return np.minimum(sorted_BN, buckets - 1), counts_BN * np.take_along_axis(weights_BL, positions_BN, axis=1)
 

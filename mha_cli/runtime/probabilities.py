@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 BATCH_TOKENS, BATCH_NUMBERS = 8_192, 1 << 18
 """Tokens in a batch, padding included, and numbers in their embeddings: enough to keep the cores busy, few enough for their caches."""
 
+MOST_PADDED = 1.25  # of a few texts in a stream, padding would be a third
+
 TokensAndPieces = tuple[Int32s, Int32s | None]  # tokens of a text, and its pieces if a pretrained encoder reads them
 
 Item = TypeVar("Item")
@@ -105,7 +107,7 @@ class Scorer:
 
         computed, done = np.zeros((len(lengths), width or len(checkpoint.class_names)), dtype=np.float32), 0
         most_tokens = min(BATCH_TOKENS, BATCH_NUMBERS // checkpoint.config.model.embed_dim)
-        batches = list(scoring_batches(lengths, memory_estimate, most_tokens))
+        batches = list(scoring_batches(lengths, memory_estimate, most_tokens, MOST_PADDED))
         most_bytes = max((memory_estimate.num_bytes(len(rows), int(lengths[rows[-1]])) for rows in batches), default=1)
         threads = min(self._threads, max(1, MOST_BYTES // most_bytes))
         for rows, of_batch in zip(batches, in_threads(compute, batches, threads), strict=True):

@@ -72,6 +72,11 @@ def test_scoring_batches_have_fewer_reviews_where_memory_is_short(monkeypatch: p
     assert [rows.tolist() for rows in scoring_batches(np.array([5_000, 20]), SMALL)] == [[1], [0]]
 
 
+def test_scoring_batches_of_texts_of_similar_length() -> None:
+    lengths = np.array([0, 16, 17, 40, 66, 67])
+    assert [rows.tolist() for rows in scoring_batches(lengths, SMALL, most_padded=1.25)] == [[0, 1, 2], [3, 4], [5]]
+
+
 def test_scoring_batches_of_empty_and_of_endless_texts() -> None:
     lengths = np.array([SCORING_TOKENS + 1, 3, SCORING_TOKENS * 2])
     assert [rows.tolist() for rows in scoring_batches(lengths, SMALL)] == [[1], [0], [2]]

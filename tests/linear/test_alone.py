@@ -5,6 +5,7 @@ import pytest
 from scipy.special import softmax
 
 from mha_cli.arrays import Floats
+from mha_cli.checkpoint.linear_alone import distances
 from mha_cli.linear.alone import fit_linear_alone
 
 KINDS = [1, 5]  # units of the logits: of two classes, and of five
@@ -37,16 +38,20 @@ def test_no_answer_changes_and_probabilities_stay(units: int) -> None:
 
 
 @pytest.mark.parametrize("units", KINDS)
-def test_the_margin_is_how_far_the_encoder_moves_a_text_at_most(units: int) -> None:
+@pytest.mark.parametrize("further", [-1.0, 1.0])
+def test_a_lead_that_the_encoder_overcomes_is_within_the_margin(units: int, further: float) -> None:
     linear, encoder = parts(units)
-    rule, moved, answer = fit_linear_alone(linear, encoder), encoder.copy(), with_two(linear + encoder.mean(axis=0))[0].argmax()
-    moved[0] += 9.0 * (1 - 2 * answer if units == 1 else -np.eye(units, dtype=np.float32)[answer])
-    larger = fit_linear_alone(linear, moved)
+    rule, shifted = fit_linear_alone(linear, encoder), linear + encoder.mean(axis=0)
     assert rule
-    assert larger is None or larger.margin > rule.margin + 5
+    row = np.argsort(distances(shifted))[-40]  # one of the surest answers
+    moved, lead, answer = encoder.copy(), distances(shifted)[row], with_two(shifted)[row].argmax()
+    moved[row] = encoder.mean(axis=0) + (lead + further) * (1 - 2 * answer if units == 1 else -np.eye(units, dtype=np.float32)[answer])
+    larger = fit_linear_alone(linear, moved)
+    assert rule.margin < lead
+    assert larger is None if further > 0 else larger and larger.margin < lead
 
 
-@pytest.mark.parametrize(("num_texts", "spread"), [(99, 4.0), (400, 0.1)])
+@pytest.mark.parametrize(("num_texts", "spread"), [(249, 4.0), (400, 0.1)])
 @pytest.mark.parametrize("units", KINDS)
 def test_few_texts_and_a_weak_linear_model_have_none(units: int, num_texts: int, spread: float) -> None:
     assert fit_linear_alone(*parts(units, num_texts, spread)) is None
