@@ -9,6 +9,7 @@ from mha_cli.errors import MhaError, reason_of, shown_path
 from mha_cli.records.objects import as_text, json_line
 
 SQLITE = "sqlite:"
+STEPS = 100_000  # of SQLite's machine after which Python looks at signals, so that Ctrl-C ends a slow query
 
 
 def query_lines(path: str) -> Iterator[bytes]:
@@ -23,6 +24,7 @@ def query_lines(path: str) -> Iterator[bytes]:
     uri = f"file:{quote(os.path.abspath(os.path.expanduser(file)))}?mode=ro"
     try:
         with closing(sqlite3.connect(uri, uri=True)) as connection:
+            connection.set_progress_handler(lambda: None, STEPS)
             connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in reading else sqlite3.SQLITE_DENY)
             rows = connection.execute(query)
             names = [column[0] for column in rows.description or ()]
@@ -32,4 +34,6 @@ def query_lines(path: str) -> Iterator[bytes]:
                 cells = [cell.decode("utf-8", "replace") if isinstance(cell, bytes) else as_text(cell) for cell in row]
                 yield json_line(dict(zip(names, cells, strict=True)))
     except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:  # what a signal raised in the progress handler
+            raise KeyboardInterrupt from None
         raise MhaError(f"{shown_path(path)}: {reason_of(error)}", f"give {SQLITE}FILE#SELECT … with one query that reads") from None

@@ -1,5 +1,6 @@
 """Rows of a query: what they hold, and what is refused."""
 
+import signal
 import sqlite3
 from pathlib import Path
 
@@ -82,3 +83,18 @@ def test_answers_to_a_query(mha: Mha, small: Path, database: Path) -> None:
     assert (result.code, [line.split("\t")[3] for line in result.lines]) == (0, ["1", "2", "3"])
     labelled = f"sqlite:{database}#SELECT body AS text, CASE id WHEN 2 THEN 'neg' ELSE 'pos' END AS label FROM tickets"
     assert mha("evaluate", small, "--data", labelled, "--json").code == 0
+
+
+def test_ctrl_c_ends_a_slow_query(database: Path) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    query = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 20000000) SELECT count(*) AS body FROM c"
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            list(query_lines(f"sqlite:{database}#{query}"))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
