@@ -49,7 +49,8 @@ def sheet_rows(pieces: Iterable[bytes], reading: Reading) -> Iterator[Row]:
                 reading.warnings.note(f"{name}: the header is in row {ahead[top].line}; skipped above it: {plural(skipped, 'row')}")
             width = len(ahead[top].values)
             for row in chain(ahead[top:], rows):
-                yield row._replace(values=row.values and (row.values + [""] * width)[:width])
+                cells = (row.values + [""] * width)[:width]
+                yield row._replace(values=cells if any(map(str.strip, cells)) else [])
             return
     if first:  # which is no header
         columns.find([cell.strip() for cell in first.values], f"{name}:{first.line}")

@@ -147,3 +147,8 @@ def test_the_extra_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch)
     way_out = "pip install -e '.[sheets]' in your copy of mha's repository"
     assert error_of(read, "a.xlsx") == f"a.xlsx: a workbook needs python-calamine; {way_out}"
     assert error_of(answer_format, Path("b.xlsx"), False) == f"--output b.xlsx needs xlsxwriter; {way_out}"
+
+
+def test_a_row_with_remarks_alone_beside_the_table_is_blank() -> None:
+    write_workbook("a.xlsx", {"May": [["text", "label"], ["a", "b"], [None, None, "see above"], ["c", "d"]]})
+    assert read("a.xlsx", "label") == ([(2, "a", "b"), (4, "c", "d")], [])
