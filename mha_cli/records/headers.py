@@ -45,14 +45,14 @@ LEAST_TEXTS, SHORT_SHARE = 20, 0.02
 _NAME = re.compile(r"(?!\d+$)\w[^.!?,]{0,39}\??")
 
 
-def is_header(row: Sequence[str], wanted: Sequence[int]) -> bool:
+def is_header(row: Sequence[str], wanted: Sequence[int], num_texts: int = 1) -> bool:
     """Whether the first row of a table surely names its columns, whatever follows.
 
-    So it does if the text column has a usual name for texts, or all wanted columns have usual names, and the other cells are names. A
-    row that counts its columns from 0, as pandas does without names, is a header too. The text column is the first of ``wanted``.
+    So it does if a text column has a usual name for texts, or all wanted columns have usual names, and the other cells are names. A
+    row that counts its columns from 0, as pandas does without names, is a header too. The text columns are the first of ``wanted``.
     """
     names = [plain_name(row[at].strip()) for at in wanted]
-    usual = names[0] in TEXT_NAMES or all(name in USUAL_NAMES for name in names)
+    usual = not TEXT_NAMES.isdisjoint(names[:num_texts]) or all(name in USUAL_NAMES for name in names)
     return are_numbers(row) or (usual and are_names(row, distinct=False))
 
 

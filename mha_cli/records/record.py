@@ -81,7 +81,7 @@ class Columns(NamedTuple):
         missing = [(column, setting) for column, setting in wanted if column not in names and not is_number(column)]
         if self.required and len(missing) == len(wanted) and len(names) > 1 and not any(close_column(name, names) for name, _ in missing):
             neither = " nor ".join(f'"{printable(name)}"' for name, _ in wanted)
-            settings = " and ".join(setting for _, setting in wanted)
+            settings = " and ".join(dict.fromkeys(setting for _, setting in wanted))
             hint = f"set {settings}, or add a header line ({self.header})"
             raise MhaError(f"{location}: the first line names neither {neither}, but {shown_columns(names)}", hint)
         counts = Counter(names)

@@ -103,7 +103,7 @@ def row_records(rows: Iterator[Row], reading: Reading, separator: str = ",") -> 
         raise
     has_header, header = columns.has_header or are_numbers(names), b"".join(first.lines)
     if not has_header:
-        if is_header(first.values, [at for at in (*texts_at, *fields_at) if at < num_columns]):
+        if is_header(first.values, [at for at in (*texts_at, *fields_at) if at < num_columns], len(texts_at)):
             cells = ", ".join(map(printable, first.values))
             hint = f"name the columns instead of numbering them (see {columns.text_setting}), or take the line out"
             raise MhaError(f"{location}: the first line looks like a header: {cells}", hint)

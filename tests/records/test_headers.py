@@ -73,3 +73,8 @@ def test_first_rows_that_are_headers_whatever_follows(first: list[str], wanted: 
     assert is_header(first, wanted) == is_one
     if is_one:
         assert has_header(first, rows(*[column(TEXTS)] * len(first)))  # mha init sees it as well
+
+
+def test_any_of_several_text_columns_tells_a_header() -> None:
+    assert is_header(["id", "subject", "body", "team"], [1, 2, 3], num_texts=2)
+    assert not is_header(["id", "subject", "body", "team"], [1, 2, 3])
