@@ -93,8 +93,9 @@ def evaluate(model: Classifier, texts: Sequence[str], labels: Sequence[object]) 
     from mha_cli.corpus.encoded_texts import encode_labelled, of_known_classes
     from mha_cli.preparation.scored_texts import LabelledTexts
 
-    given = MemoryTexts(texts, labels, merge=model.checkpoint.config.data.merge_labels)
-    texts_of_classes = of_known_classes(given.read(), model.classes, model.checkpoint.config.is_multi_label)
+    given = MemoryTexts(texts, labels, merge=model.checkpoint.config.data.merge_labels, columns=model.checkpoint.text_columns)
+    config = model.checkpoint.config
+    texts_of_classes = of_known_classes(given.read(), model.classes, config.is_multi_label, levels=config.label_levels)
     encoded = encode_labelled(texts_of_classes, model.text_pipeline, model.classes, given.name)
     model.checkpoint.memory_estimate.refuse_too_long(int(encoded.lengths.max(initial=0)))
     from mha_cli.analysis.evaluation import evaluate as score
@@ -120,8 +121,9 @@ def next_texts(
     from mha_cli.labelling.next_texts import NextTexts, same_text
     from mha_cli.runtime.stream import Answering
 
-    chosen = NextTexts(model, number, {*map(same_text, known)})
-    Answering(model).run((Record(text, b"", line=row) for row, text in enumerate(texts_in(texts))), chosen.add)
+    columns = model.checkpoint.text_columns
+    chosen = NextTexts(model, number, {*map(same_text, texts_in(known, columns))})
+    Answering(model).run((Record(text, b"", line=row) for row, text in enumerate(texts_in(texts, columns))), chosen.add)
     return [record.line for record in chosen.chosen()]
 
 

@@ -130,6 +130,6 @@ def _texts_of(X: Any) -> list[str]:
         texts = texts[:, 0]
     if texts.ndim == 0:
         return texts_in(X)
-    if texts.ndim > 2 or (texts.ndim == 2 and not all(isinstance(part, str) for part in texts.flat)):
+    if texts.ndim > 2 or (texts.ndim == 2 and not all(isinstance(part, str) or is_missing(part) for part in texts.flat)):
         raise ValueError(f"Expected a sequence of texts, got an array of shape {texts.shape} instead")
     return texts_in(texts.tolist())

@@ -56,13 +56,13 @@ class _Body(BaseModel):
 class OneText(_Body):
     """A text, or an object with its columns where the model has learnt from several."""
 
-    text: str | dict[str, str]
+    text: str | dict[str, Any]
 
 
 class ManyTexts(_Body):
     """Several texts."""
 
-    texts: Annotated[list[str | dict[str, str]], FailFast()]  # one fault is found, not half a million
+    texts: Annotated[list[str | dict[str, Any]], FailFast()]  # one fault is found, not half a million
 
 
 Asked = Annotated[
@@ -90,6 +90,12 @@ class Answer(_Answered):
     label: str | None
 
 
+class NodeAnswer(Answer):
+    """The answer of a model whose labels have levels."""
+
+    path: list[str] = Field(description="names of the label's levels")
+
+
 class SeveralLabels(_Answered):
     """The answer of a model that gives a text several labels."""
 
@@ -99,7 +105,7 @@ class SeveralLabels(_Answered):
 class LookInside(BaseModel):
     """An answer, and what --json gives of mha explain and mha attention; these are null where notes say why."""
 
-    answer: Answer | SeveralLabels
+    answer: Answer | NodeAnswer | SeveralLabels
     explanation: dict[str, Any] | None
     attention: dict[str, Any] | None
     notes: list[str]
@@ -116,14 +122,14 @@ def application(checkpoint: Checkpoint, most_seconds: float = 30.0) -> FastAPI:
     failures: dict[int | str, dict[str, Any]] = {status: {"model": Failure} for status in (400, 408, 413, 415, 421, 422, 429, 500, 503)}
     app = FastAPI(title="mha", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
 
-    def predictions(given: list[str | dict[str, str]], one: bool = False) -> Steps:
+    def predictions(given: list[str | dict[str, Any]], one: bool = False) -> Steps:
         texts = texts_in(given, columns)
         encoded = classifier.text_pipeline.encode_all(texts)
         answers = map(choice.answer, classifier.predictions(texts, encoded, (yield encoded)))
         shown = [answer.as_json(number) for number, answer in enumerate(answers, 1)]
         return plain_json(shown[0] if one else shown)
 
-    def inside(text: str | dict[str, str]) -> Steps:
+    def inside(text: str | dict[str, Any]) -> Steps:
         explanation, view = yield from looking_inside(explaining, text_of(text, columns, "the text"), MOST_WORDS)
         attention, blocks = {**view.answer_and_words(), **view.entropies(), "weights": None}, list[str]()
         found = {
@@ -136,7 +142,11 @@ def application(checkpoint: Checkpoint, most_seconds: float = 30.0) -> FastAPI:
             yield ()
         return f"{plain_json({**found, 'attention': attention}).removesuffix('null}}')}[{', '.join(blocks)}]}}}}"
 
-    @app.post("/predict", response_model=Answer | SeveralLabels | list[Answer] | list[SeveralLabels], responses=failures)
+    @app.post(
+        "/predict",
+        response_model=Answer | NodeAnswer | SeveralLabels | list[Answer] | list[NodeAnswer] | list[SeveralLabels],
+        responses=failures,
+    )
     async def predict(asked: Annotated[Asked, Body()]) -> Response:
         """Classify a text, or several."""
         if isinstance(asked, OneText):
@@ -319,7 +329,7 @@ def _first_fault(error: RequestValidationError) -> str:
     fault = error.errors()[0]
     if fault["type"] == "json_invalid":
         return f"the body is not JSON: {fault['ctx']['error']} at character {fault['loc'][-1]}"
-    place = [part for part in fault["loc"] if part not in ("str", "dict[str,str]")]  # a text is one or the other
+    place = [part for part in fault["loc"] if part not in ("str", "dict[str,any]")]  # a text is one or the other
     if fault["type"] == "model_attributes_type" or len(place) == 1:
         return "the body is not a JSON object"
     *_, name, number = ("", *place) if isinstance(place[-1], int) else ("", *place, None)

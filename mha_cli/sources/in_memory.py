@@ -8,7 +8,7 @@ from mha_cli.records.objects import without_surrogates
 from mha_cli.records.reader import StreamWarnings
 from mha_cli.records.record import joined, shown_columns
 from mha_cli.sources.labelled_text import LabelledText, TextSource
-from mha_cli.sources.labels import labelled, merged
+from mha_cli.sources.labels import is_missing, labelled, merged
 from mha_cli.sources.text_weights import weight_of, with_weight
 
 
@@ -25,9 +25,10 @@ class MemoryTexts(TextSource):
         labels: Sequence[object],
         weights: Sequence[float] | None = None,
         merge: Mapping[str, str | None] | None = None,
+        columns: Sequence[str] = (),
     ) -> None:
         self.warnings = StreamWarnings()
-        strings, given = texts_in(texts), [*_several(labels, "label")]
+        strings, given = texts_in(texts, columns), [*_several(labels, "label")]
         if len(strings) != len(given):
             raise MhaError(f"{plural(len(strings), 'text')} and {plural(len(given), 'label')}", "give a label for every text")
         pairs = zip(map(without_surrogates, strings), given, strict=True)
@@ -66,6 +67,7 @@ def texts_in(texts: Iterable[object], columns: Sequence[str] = ()) -> list[str]:
     """The texts of a list or generator as a list; a single string, and anything but texts, are refused.
 
     A text is a string, a list of the strings that it is made of, or an object with the ``columns`` of texts; a table has these columns.
+    A missing one of several parts is empty.
     """
     if len(columns) > 1 and hasattr(type(texts), "columns"):
         table: Any = texts
@@ -77,10 +79,13 @@ def text_of(given: object, columns: Sequence[str], place: str) -> str:
     """A text as one string; ``place`` is for messages."""
     if isinstance(given, str):
         return given
-    if isinstance(given, Mapping) and given.keys() >= {*columns}:
-        given = [given[column] for column in columns]
-    if isinstance(given, list | tuple) and given and all(isinstance(part, str) for part in given):
-        return joined(given)
+    parts: Any = given
+    if hasattr(type(given), "keys") and {*parts.keys()} >= {*columns}:  # an object, or the row of a table
+        parts = [parts[column] for column in columns]
+    if isinstance(parts, list | tuple) and parts and len(columns) in (0, 1, len(parts)):
+        cells = ["" if len(parts) > 1 and is_missing(part) else part for part in parts]
+        if all(isinstance(cell, str) for cell in cells):
+            return joined(cells)
     form = f", lists of them, or objects with {shown_columns(columns)}" if len(columns) > 1 else ""
     raise MhaError(f"{place} is {printable(repr(given), 60)}", f"give texts as strings{form}")
 

@@ -83,7 +83,16 @@ def test_a_program_gives_lists_objects_and_tables(cwd: Path) -> None:
     given: list[Any] = [[*zip(titles, bodies, strict=True)], [{"title": title, "body": body, "id": 3} for title, body, _ in ROWS]]
     for texts in (*given, Table(title=titles, body=bodies)):
         np.testing.assert_allclose([prediction.probabilities["pos"] for prediction in model.predict(texts)], want, atol=1e-5)
-    with pytest.raises(mha_cli.MhaError, match=r"texts\[0\] is .*; give texts as strings, lists of them, or objects with title, body"):
+    scored = mha_cli.evaluate(model, given[1], [label for *_, label in ROWS])
+    assert scored.accuracy == mha_cli.evaluate(model, given[0], [label for *_, label in ROWS]).accuracy
+    assert mha_cli.next_texts(model, given[1], 2) == mha_cli.next_texts(model, given[0], 2)
+    gaps = [{"title": None, "body": "the film"}, ["Not superb", float("nan")]]
+    np.testing.assert_allclose([prediction.probabilities["pos"] for prediction in model.predict(gaps)], want[2:], atol=1e-5)
+    with pytest.raises(mha_cli.MhaError, match=r"texts\[0\] is \['a', 'b', 'neg'\]; give texts as strings, lists of them, or objects"):
+        model.predict([["a", "b", "neg"]])
+    with pytest.raises(
+        mha_cli.MhaError, match=r"texts\[0\] is {'title': 'a film'}; give texts as strings, lists of them, or objects with title, body"
+    ):
         model.predict([{"title": "a film"}])
 
 

@@ -113,6 +113,11 @@ def test_health(port: int) -> None:
     assert (status, body) == (200, b"")
 
 
+def test_an_object_may_have_other_keys_of_any_kind(port: int) -> None:
+    given = {"text": "a film", "id": 3, "note": None}
+    assert ask(port, "/predict", {"text": given}) == ask(port, "/predict", {"text": "a film"})
+
+
 UNREAD = "the body cannot be read as JSON: it is not UTF-8, is nested too deeply, or has a number of thousands of digits"
 
 
@@ -205,7 +210,9 @@ def test_the_description_fits_what_is_answered(port: int) -> None:
         assert set(responses) == statuses
         for status in statuses - {"200"}:
             assert responses[status]["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Failure"}
-    assert set(described["components"]["schemas"]) == {"Answer", "SeveralLabels", "Failure", "LookInside", "ManyTexts", "OneText"}
+    assert set(described["components"]["schemas"]) == {
+        *("Answer", "NodeAnswer", "SeveralLabels", "Failure", "LookInside", "ManyTexts", "OneText")
+    }
 
 
 def test_the_page_needs_nothing_but_itself_and_its_server(port: int) -> None:
