@@ -137,7 +137,8 @@ def table_row(choice: Choice, record: Record, answer: Answer) -> list[str | floa
     cells: list[Any]
     if choice.marks:
         labels = [answer.label] if answer.labels is None else answer.labels
-        cells = [str(int(name in labels)) for name in answer.prediction.probabilities]
+        levels = answer.prediction.levels
+        cells = [str(int(name in labels)) for name in (dict.fromkeys(levels.names) if levels else answer.prediction.probabilities)]
     elif choice.top_k == "all":
         cells = [*_class_cells(answer._replace(num_top=0)), *answer.prediction.probabilities.values()]
     else:

@@ -21,7 +21,7 @@ def exclusive(command: str, options: Mapping[str, object]) -> None:
 def goes_with(other: str, **options: object) -> None:
     """Refuse options that need another option, or an argument, which is not given."""
     if given := [
-        f"--{name.replace('_', '-').replace('columns', 'column')}"
+        f"--{name.replace('_', '-').replace('text-columns', 'text-column')}"
         for name, value in options.items()
         if value not in (None, False, 0, [], ())
     ]:

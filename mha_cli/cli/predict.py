@@ -92,7 +92,7 @@ def predict(
     look_at_names(given)
     choice = Choice(threshold, tuple(only or ()), _number_of_classes(top_k), marks, level)
     on_terminal = output is None and sys.stdout.isatty()
-    as_records = bool(only) and not (as_json or on_terminal or fields or top_k)
+    as_records = bool(only) and not (as_json or on_terminal or fields or top_k or marks)
     formats: list[Format] = ["lines"] if given else [reading.record_format or format_of(path) for path in paths]
     output_format = answer_format(output, as_json, formats if as_records else ())
     if marks and output_format not in ("csv", "parquet", "spreadsheet"):
@@ -109,7 +109,8 @@ def predict(
     model, _ = load_checkpoint(checkpoint)
     model = model.always_encoding if always_encode else model
     levels = levels_of(model)
-    choice.refuse_unknown(levels.names if levels else model.class_names, levels is not None)
+    nodes = [*dict.fromkeys(levels.names)] if levels else model.class_names
+    choice.refuse_unknown(nodes, levels is not None)
     answering = Answering(Classifier(model, Engine(model, engine, precision)), workers or usual_workers())
     names, warnings = fields or [], list[str]()
     if given:
@@ -123,7 +124,7 @@ def predict(
     typed = not given and STANDARD_INPUT in paths and os.isatty(standard_input())
     with (
         opened_output(output, paths) as file,
-        answer_writer(output_format, file, choice, model.class_names, names) as write,
+        answer_writer(output_format, file, choice, nodes if marks else model.class_names, names) as write,
         counter(shown=not (on_terminal or quiet or typed)) as count,
     ):
         num_written = num_withheld = 0

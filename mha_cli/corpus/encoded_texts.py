@@ -14,7 +14,7 @@ from mha_cli.corpus.batches import Rows, padded
 from mha_cli.corpus.token_store import TokenStore
 from mha_cli.errors import MhaError, listed, printable
 from mha_cli.sources.labelled_text import Label, LabelledText, place_of
-from mha_cli.sources.labels import ONE_CLASS, name_of
+from mha_cli.sources.labels import ONE_CLASS, levels_in, name_of
 from mha_cli.sources.targets import Labels, numbers_of_labels
 from mha_cli.text.encoding import TextPipeline, ids_of
 from mha_cli.text.vocabulary import FOREIGN, UNKNOWN_ID, Vocabulary, cut, warning_of_unknown
@@ -117,12 +117,22 @@ class EncodedTexts:
 
 
 def of_known_classes(
-    texts: Iterable[LabelledText], class_names: Collection[str], is_multi_label: bool, separator: str | None = None
+    texts: Iterable[LabelledText],
+    class_names: Collection[str],
+    is_multi_label: bool,
+    separator: str | None = None,
+    levels: str | None = None,
 ) -> Iterator[LabelledText]:
-    """The same texts with the class names of a model: a tuple of names if its texts have several labels. ``separator`` is for messages."""
+    """The same texts with the class names of a model: a tuple of names if its texts have several labels. ``separator`` is for messages.
+
+    ``levels`` separates the levels of labels; white space around it does not count.
+    """
     known = {name_of(name): name for name in class_names} | {name: name for name in class_names}
+    in_levels = {levels_in(name, levels): name for name in class_names} if levels else {}
     for text in texts:
         given = text.label if isinstance(text.label, tuple) else (text.label,)
+        if levels:
+            given = tuple([in_levels.get(levels_in(name, levels), name) for name in given])
         if unknown := [name for name in given if name not in known]:
             split = f", which '{printable(separator)}' separates in one cell" if separator else ""
             hint = f"the model knows {listed([*map(printable, class_names)])}{split}"

@@ -53,7 +53,7 @@ def labelled_texts(
             part = f"{source.name}, validation part: the model has learnt from it in the end ({_refit(config)})"
             raise MhaError(part, "choose on texts that it has not learnt from: --split test, or --data FILE")
         source_texts = StoredTexts(source.read(source.splits[0]))
-        texts = of_known_classes(source_texts, classes, config.is_multi_label, separator)
+        texts = of_known_classes(source_texts, classes, config.is_multi_label, separator, config.label_levels)
         pieces, by_names = checkpoint.text_pipeline.pieces, data.validation == "names"
         corpus = Corpus(texts, config.text, None, source.name, by_names, pieces, first_classes=classes)
         _, rows = corpus.split(data.validation_share, config.seed)
@@ -63,7 +63,7 @@ def labelled_texts(
     else:
         split = split or default_split(data)
         source_texts = StoredTexts(source.read(split))
-        texts = of_known_classes(source_texts, classes, config.is_multi_label, separator)
+        texts = of_known_classes(source_texts, classes, config.is_multi_label, separator, config.label_levels)
         texts = counted(texts, f"{source.name}, split {split}", callbacks)
         encoded = encode_labelled(texts, checkpoint.text_pipeline, classes, f"{source.name}, split {split}")
         if _names_learnt_files(checkpoint, data, split):

@@ -48,11 +48,15 @@ class Prediction:
             return self.label_separator.join(self.labels) or None
         return None if self.is_withheld else self.label
 
-    def node(self, threshold: float = 0.0, level: int | None = None) -> Node:
-        """The answer in levels: the finest node that reaches a threshold, or the most probable one of a level."""
+    def node(self, threshold: float = 0.0, level: int | None = None, within: Sequence[tuple[str, ...]] = ()) -> Node:
+        """The answer in levels: the finest node that reaches a threshold, or the most probable one of a level.
+
+        Nodes at and below those of ``within`` come first; a node outside says that none of them is the answer.
+        """
         assert self.levels
         of_nodes_1M = self.levels.probabilities(np.array([[*self.probabilities.values()]], np.float32))
-        (number,) = self.levels.finest(of_nodes_1M, threshold) if level is None else self.levels.at_level(of_nodes_1M, level)
+        likely_1M = np.where(self.levels.within(within), of_nodes_1M, -1.0) if within else of_nodes_1M
+        (number,) = self.levels.finest(likely_1M, threshold) if level is None else self.levels.at_level(likely_1M, level)
         return Node(self.levels.names[number], self.levels.paths[number], float(of_nodes_1M[0, number]))
 
     @property

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mha_cli.arrays import Array, Floats, Int64s
+from mha_cli.arrays import Array, Bools, Floats, Int64s
 from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.sources.labels import levels_in
 
 THRESHOLDS = tuple(number / 20 for number in range(20))  # that are tried; 0 answers with the most probable class
 OWN = ""  # last part of a class that has others below it: it is a leaf of its own there
@@ -39,7 +40,9 @@ class Levels:
         paths = list(map(self.path_of, class_names))
         for name, path in zip(class_names, paths, strict=True):
             parts = name.split(separator)
-            spelt |= {path[:depth]: separator.join(parts[:depth]).strip() for depth in range(1, len(parts) + 1)}
+            ends = [end for end, part in enumerate(parts, 1) if part.strip()]
+            spelt |= {path[:depth]: separator.join(parts[:end]).strip() for depth, end in enumerate(ends, 1)}
+        spelt |= dict(zip(paths, class_names, strict=True))
         inner = {path[:-1] for path in spelt}
         paths = [(*path, OWN) if path in inner else path for path in paths]
         spelt |= {path: spelt[path[:-1]] for path in paths if path[-1] == OWN}
@@ -54,7 +57,7 @@ class Levels:
 
     def path_of(self, name: str) -> tuple[str, ...]:
         """The levels of a label or of its beginning."""
-        return tuple(map(str.strip, name.split(self.separator)))
+        return levels_in(name, self.separator)
 
     def probabilities(self, probabilities_NC: Floats) -> Floats:
         """Probabilities of all nodes, (N, M)."""
@@ -81,6 +84,10 @@ class Levels:
         ends = np.isin(np.arange(len(self.names)), self.parents, invert=True)
         fits = (self.depths == level) | (ends & (self.depths < level))
         return np.asarray(np.where(fits, of_nodes_NM, -1.0).argmax(axis=1))
+
+    def within(self, paths: Sequence[tuple[str, ...]]) -> Bools:
+        """Which nodes are at or below some of these, (M,)."""
+        return np.array([any(path[: len(above)] == above for above in paths) for path in self.paths])
 
     def ancestors(self, nodes: Array, level: int) -> Int64s:
         """The node at a level of each of these nodes, or the node itself where it is coarser, (N,)."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain, compress, repeat
+from itertools import chain, compress, repeat, takewhile
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from mha_cli.records.readers import Format, format_of, read_records
 from mha_cli.records.record import LABEL_PREFIX, Columns, Record, shown_columns
 from mha_cli.sources.held_out import drawn_for_testing
 from mha_cli.sources.labelled_text import LabelledText, TextSource, place_of
-from mha_cli.sources.labels import labelled, marked, merged
+from mha_cli.sources.labels import in_levels, labelled, marked, merged
 from mha_cli.sources.later_texts import with_later
 from mha_cli.sources.layout import Layout, find_layout, find_text_column, is_for_testing
 from mha_cli.sources.raw_files import file_pieces, file_reading, is_folder, labelled_format, matching_paths, natural_order, unpacked_file
@@ -75,6 +75,7 @@ class FileTexts(TextSource):
         self.name = listed([*map(without_secrets, paths)], 1)  # as given; of several, the first and how many there are beside it
         self.splits = ("train", "test") if settings.test_paths or settings.test_share else ("train",)
         self.warnings = StreamWarnings()  # about the split read last
+        self._labels_in_levels = dict[tuple[str, ...], str]()
 
     def _find_columns(self, note: Callable[[str], None]) -> None:
         """Set the columns that are open, and note them unless they are ``text`` and ``label``, as they are where none is found."""
@@ -87,7 +88,8 @@ class FileTexts(TextSource):
             path, layout = matching_paths(self._first_path)[0], self._layout
         except MhaError:  # which reading the file raises as well
             path, layout = "", Layout("", text_column=given.text_column or "text", label_column=given.label_column or "label")
-        columns: dict[str, Any] = {"text_column": layout.text_column, "label_column": layout.label_column}
+        found = layout if layout.columns or not path else given  # a folder and fastText's lines have no columns
+        columns: dict[str, Any] = {"text_column": found.text_column or "text", "label_column": found.label_column or "label"}
         for (setting, column), reason in zip(columns.items(), (layout.text_reason, layout.label_reason), strict=True):
             name = setting.removesuffix("_column")
             if getattr(given, setting) is None and column != name and not (name == "label" and given.label_columns):
@@ -163,7 +165,8 @@ class FileTexts(TextSource):
 
     def _labelled(self, paths: Iterable[str], columns: Columns, warnings: StreamWarnings) -> Iterator[LabelledText]:
         texts = read_labelled(paths, columns, self._dialect, warnings, self.settings.label_separator)
-        return merged(texts, self.settings.merge_labels, warnings)
+        texts = merged(texts, self.settings.merge_labels, warnings)
+        return in_levels(texts, self.settings.label_levels, self._labels_in_levels) if self.settings.label_levels else texts
 
     @property
     def _training_columns(self) -> Columns:
@@ -224,6 +227,8 @@ def _file_texts(path: str, form: Format, reading: Reading, separator: str | None
         text = labelled(record.text, label, path, record.line, *more, column=columns.fields[0], separator=separator)
         yield text if weight == 1.0 else text._replace(weight=weight)
     if empty:
+        if reading.warnings.num_unanswered:
+            raise MhaError(f"{reading.name}: no text has an answer", "export texts that people have labelled")
         hint = _ROWS.get(form, f"write a header line ({columns.header}) and one text per row")
         raise MhaError(f"{reading.name}: the file is empty", hint)
 
@@ -232,7 +237,7 @@ def _label_of(record: Record, columns: Columns, location: str) -> Any:
     """The label in one column, the levels of several columns joined, or the names of the columns that mark the text."""
     cells = record.fields[: columns.num_labels]
     if columns.levels:
-        return columns.levels.join(filter(None, map(str.strip, map(as_text, cells))))
+        return columns.levels.join(takewhile(bool, map(str.strip, map(as_text, cells))))
     return marked(dict(zip(columns.fields, cells, strict=False)), location) if columns.num_labels else record.fields[0]
 
 

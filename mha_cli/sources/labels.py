@@ -83,6 +83,22 @@ def merged(
             warnings.num_merged_away += 1
 
 
+def levels_in(label: str, separator: str) -> tuple[str, ...]:
+    """The levels of a label, from coarse to fine, without empty ones, as in `/a/b`."""
+    return tuple(filter(None, map(str.strip, label.split(separator))))
+
+
+def in_levels(texts: Iterable[LabelledText], separator: str, names: dict[tuple[str, ...], str]) -> Iterator[LabelledText]:
+    """The same texts; labels with the same levels are spelt as the first of them, which ``names`` keeps."""
+    for text in texts:
+        if isinstance(text.label, str):
+            if not (levels := levels_in(text.label, separator)):
+                raise MhaError(f"{place_of(text.file, text.line)}: the label is empty", LEAVE_OUT)
+            if (name := names.setdefault(levels, text.label)) != text.label:
+                text = text._replace(label=name, spelling=text.spelling or text.label)
+        yield text
+
+
 def is_list(label: object) -> bool:
     """Whether a label is a list of labels, of Python or NumPy."""
     return isinstance(label, list | tuple | set | frozenset) or bool(getattr(label, "ndim", 0))

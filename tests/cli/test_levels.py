@@ -61,6 +61,32 @@ def test_predict(mha: Mha, cwd: Path) -> None:
     assert printed == ["text,label", *((cwd / "texts.csv").read_text().splitlines()[number] for number in software)]
 
 
+def test_only_with_a_threshold_finds_nodes_that_are_not_the_most_probable(mha: Mha, cwd: Path) -> None:
+    levels, of_nodes = nodes(cwd)
+    for name in ("software", "hardware > screen"):
+        column = of_nodes[:, levels.names.index(name)]
+        threshold = float(np.median(column)) - 1e-4
+        options = ("--only", name, "--threshold", str(threshold), "--json")
+        found = mha("predict", "-c", "model.keras", "--input", "texts.csv", *options).lines
+        assert [json.loads(line)["id"] for line in found] == [number for number, one in enumerate(column, 1) if one >= threshold]
+    assert mha("predict", "-c", "model.keras", "--only", "hardware", "--threshold", "1", "a film").code == 1
+
+
+def test_a_column_per_node(mha: Mha, cwd: Path) -> None:
+    levels, of_nodes = nodes(cwd)
+    mha("predict", "-c", "model.keras", "--input", "texts.csv", "--level", "1", "--one-column-per-label", "-o", "a.csv").silent()
+    names, *rows = (line.split(",") for line in (cwd / "a.csv").read_text().splitlines())
+    assert names == [*levels.names, "flags"]
+    assert [row.index("1") for row in rows] == levels.at_level(of_nodes, 1).tolist()
+
+
+def test_labels_are_scored_however_their_levels_are_spaced(mha: Mha, cwd: Path) -> None:
+    expected = mha("evaluate", "model.keras", "--data", "texts.csv", "--json").json
+    (cwd / "spaced.csv").write_text((cwd / "texts.csv").read_text().replace(" > ", ">"))
+    found = mha("evaluate", "model.keras", "--data", "spaced.csv", "--json").json
+    assert (found["accuracy"], found["levels"]) == (expected["accuracy"], expected["levels"])
+
+
 def test_evaluate(mha: Mha, cwd: Path) -> None:
     levels, of_nodes = nodes(cwd)
     scores = mha("evaluate", "model.keras", "--data", "texts.csv", "--json").json["levels"]

@@ -10,6 +10,7 @@ from mha_cli.config.settings import FilesData
 from mha_cli.errors import MhaError
 from mha_cli.sources.files import FileTexts
 from mha_cli.sources.layout import find_layout
+from tests.errors import error_of
 
 Read = list[tuple[str, Any]]
 
@@ -173,3 +174,8 @@ def test_odd_objects_are_one_line_or_plain_objects(odd: dict[str, Any]) -> None:
         read([{"text": "text one", "label": "a"} | odd])
     except MhaError as error:
         assert str(error).isprintable()
+
+
+def test_an_export_without_an_answer_is_not_empty() -> None:
+    export = [{"data": {"text": f"text {number}"}, "annotations": []} for number in range(3)]
+    assert error_of(read, export) == "export.json: no text has an answer; export texts that people have labelled"

@@ -86,3 +86,15 @@ def test_the_best_threshold() -> None:
     assert best_threshold(levels, probabilities, labels) > 0.49
     probabilities[np.arange(400), labels] += 0.5
     assert best_threshold(levels, probabilities, labels) == 0.0
+
+
+def test_empty_levels_are_none() -> None:
+    levels = Levels(["/a/b", "/a/c/", "d//e", "f"], "/")
+    assert [*zip(levels.names, levels.paths, strict=True)] == [
+        ("/a", ("a",)),
+        ("d", ("d",)),
+        ("f", ("f",)),
+        ("/a/b", ("a", "b")),
+        ("/a/c/", ("a", "c")),
+        ("d//e", ("d", "e")),
+    ]

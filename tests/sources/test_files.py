@@ -8,6 +8,7 @@ import pyarrow.parquet
 import pytest
 
 from mha_cli.config.settings import FilesData
+from mha_cli.errors import JOINT
 from mha_cli.records.reader import Dialect
 from mha_cli.sources import files
 from mha_cli.sources.files import FileTexts, labelled_columns, read_labelled, read_texts
@@ -242,3 +243,27 @@ def test_unlabelled_texts_that_cannot_be_read() -> None:
     assert error_of(list, read_texts("bad.txt")).startswith("bad.txt:2: not UTF-8: byte 0xE9 at position 4 of the line")
     write("empty.txt", " \n\n")
     assert error_of(list, read_texts("empty.txt")) == "empty.txt: no text in it; write one text per line"
+
+
+def test_levels_in_columns_need_columns() -> None:
+    write("a.ft", "__label__a a film\n__label__b the film\n")
+    source = FileTexts(FilesData(source="files", train="a.ft", label_column=JOINT.join(("area", "team")), label_levels=">"))
+    hint = "set data.label_column=null, or give a table or JSON lines"
+    assert error_of(lambda: list(source.read("train"))) == f"a.ft: has no columns, so no label in each; {hint}"
+
+
+def test_an_empty_cell_ends_a_label_in_levels() -> None:
+    write("a.csv", "text,area,team,desk\na,hardware,,left\nb,hardware,printer,\nc,,printer,\n")
+    labels = JOINT.join(("area", "team", "desk"))
+    texts = FileTexts(FilesData(source="files", train="a.csv", text_column="text", label_column=labels, label_levels=">")).read("train")
+    assert [next(texts).label, next(texts).label] == ["hardware", "hardware > printer"]
+    assert error_of(lambda: next(texts)) == "a.csv:4: the label is empty; give every text a class, or leave the row out"
+
+
+def test_labels_with_the_same_levels_are_one() -> None:
+    write("a.csv", "text,label\na,/x/y\nb,x / y\nc,x//y/\nd,x\n")
+    source = FileTexts(FilesData(source="files", train="a.csv", text_column="text", label_column="label", label_levels="/"))
+    assert [text.label for text in source.read("train")] == ["/x/y", "/x/y", "/x/y", "x"]
+    write("b.csv", "text,label\na,x\nb, / \n")
+    source = FileTexts(FilesData(source="files", train="b.csv", text_column="text", label_column="label", label_levels="/"))
+    assert error_of(lambda: list(source.read("train"))) == "b.csv:3: the label is empty; give every text a class, or leave the row out"
