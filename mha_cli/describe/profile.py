@@ -16,6 +16,7 @@ from mha_cli.errors import listed, shown_path
 from mha_cli.preparation.scored_texts import default_split
 from mha_cli.records.reader import USUAL, Dialect, StreamWarnings
 from mha_cli.sources.files import FileTexts, labelled_columns, read_labelled
+from mha_cli.sources.labels import in_levels
 from mha_cli.sources.layout import Layout, find_layout
 from mha_cli.sources.opening import open_source
 from mha_cli.sources.raw_files import matching_paths
@@ -102,8 +103,9 @@ def profile_data(
     layout, warnings = find_layout(paths[0], text_column, label_column, dialect), StreamWarnings()
     columns = labelled_columns(layout.text_column, layout.label_column, True, layout.label_columns)
     name = listed([*map(shown_path, paths)], 1)
-    texts = counted(read_labelled(paths, columns, dialect, warnings, layout.label_separator), name, callbacks)
-    figures = _figures_of(Corpus(texts, TextConfig(), None, name), warnings, callbacks)
+    texts = read_labelled(paths, columns, dialect, warnings, layout.label_separator)
+    texts = in_levels(texts, layout.label_levels, {}) if layout.label_levels else texts
+    figures = _figures_of(Corpus(counted(texts, name, callbacks), TextConfig(), None, name), warnings, callbacks)
     return DataProfile(tuple(given), len(paths), layout, figures, dialect)
 
 

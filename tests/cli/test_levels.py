@@ -134,3 +134,9 @@ def test_a_column_per_level(mha: Mha, cwd: Path) -> None:
     scored = mha("evaluate", "run", "--data", "levels.csv", "--json").json
     assert [label["name"] for label in scored["classes"]] == sorted([*NAMES, "other"])
     assert len(scored["levels"]["accuracy"]) == 2
+
+
+def test_init_lists_labels_with_the_same_levels_once(mha: Mha, cwd: Path) -> None:
+    rows = [(f"{text} {number}", name) for number in range(9) for text, name in zip(TEXTS, NAMES, strict=False)]
+    write_table(cwd / "tickets.csv", [*rows, ("some other film", "software>mail")], "text,label")
+    assert [*mha("init", "tickets.csv", "--json").json["classes"]] == ["software > mail", *NAMES[:3]]
