@@ -78,6 +78,10 @@ def test_a_column_per_node(mha: Mha, cwd: Path) -> None:
     names, *rows = (line.split(",") for line in (cwd / "a.csv").read_text().splitlines())
     assert names == [*levels.names, "flags"]
     assert [row.index("1") for row in rows] == levels.at_level(of_nodes, 1).tolist()
+    only = ("--only", "hardware", "--level", "1", "--one-column-per-label", "-o", "b.csv")
+    mha("predict", "-c", "model.keras", "--input", "texts.csv", *only).silent()
+    kept = [",".join(row) for row in rows if row[names.index("hardware")] == "1"]
+    assert (cwd / "b.csv").read_text().splitlines()[1:] == kept
 
 
 def test_labels_are_scored_however_their_levels_are_spaced(mha: Mha, cwd: Path) -> None:
