@@ -130,7 +130,7 @@ class Classifier:
     def predictions(self, texts: Iterable[str], encoded: Iterable[EncodedText], probabilities: Floats) -> list[Prediction]:
         """The predictions for texts from their probabilities (N, C)."""
         names, thresholds, config = self.checkpoint.class_names, self.checkpoint.thresholds, self.checkpoint.config
-        label_thresholds, separator = self.checkpoint.label_thresholds.tolist(), config.cell_separator
+        label_thresholds, separator = self.checkpoint.label_thresholds.tolist() if config.is_multi_label else [], config.cell_separator
         predictions = []
         for text, code, row in zip(texts, encoded, probabilities.tolist(), strict=True):
             probability = max(row)
