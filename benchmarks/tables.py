@@ -215,17 +215,16 @@ def batch(record: Record) -> Table:
 
 
 def serve(record: Record) -> Table:
-    """One row per number of clients: requests a second, the time of one, and what ``mha predict`` does in a second."""
+    """One row per load: reviews a second, the time of one, and what ``mha predict`` does in a second."""
     settings, figures = record["settings"], record["figures"]
     rates = {name: settings["reviews"] / median(found) for name, found in figures["seconds"].items()}
     rows = [(name, f"{rate:,.0f}", NOTHING, NOTHING, _ratio(rate, rates["mha predict --workers 1"])) for name, rate in rates.items()]
-    for clients, rounds in figures["loads"].items():
+    for load, rounds in figures["loads"].items():
         rate = settings["reviews"] / median(found["seconds"] for found in rounds)
         times = (f"{median(found[share] for found in rounds):.1f}" for share in ("p50", "p99"))
-        name = f"mha serve, {clients} client{'s' * (clients != '1')}"
-        rows.append((name, f"{rate:,.0f}", *times, _ratio(rate, rates["mha predict --workers 1"])))
+        rows.append((f"mha serve, {load}", f"{rate:,.0f}", *times, _ratio(rate, rates["mha predict --workers 1"])))
     (before, after), rounds = figures["megabytes"], settings["rounds"] + 1
-    title = f"{settings['reviews']:,} reviews, one per request, answered as by `mha predict`"
+    title = f"{settings['reviews']:,} reviews, answered as by `mha predict`"
     title += f"; the server holds {before:,.0f} MB after one round and {after:,.0f} MB after {rounds}"
     return Table(title, ("command", "reviews/s", "p50, ms", "p99, ms", "× mha predict --workers 1"), rows, *circumstances([record]))
 
