@@ -41,7 +41,7 @@ class MhaError(Exception):
 def need(user: str, extra: str, *modules: str) -> None:
     """Refuse a command or an option (``user``) if modules are missing that an extra of ``mha`` installs."""
     if missing := [module.replace("_", "-") for module in modules if find_spec(module) is None]:
-        raise MhaError(f"{user} needs {' and '.join(missing)}", f"pip install -e '.[{extra}]' in your copy of mha's repository")
+        raise MhaError(f"{user} needs {', '.join(missing)}", f"pip install -e '.[{extra}]' in your copy of mha's repository")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

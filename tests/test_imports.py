@@ -17,7 +17,7 @@ from tests.cli.forks import NUMPY_ONLY, Forked, ForkServer
 
 TENSORFLOW = {"tensorflow", "keras", "torch", "jax", "tensorflow_datasets"}
 LEARNING = TENSORFLOW | {"sklearn"}
-SERVING = {"fastapi", "starlette", "uvicorn"}
+SERVING = {"fastapi", "httptools", "starlette", "uvicorn", "uvloop"}
 HEAVY = LEARNING | {"scipy", "h5py", "matplotlib", "pandas", "pyarrow"}
 REPORT = """
 import atexit, json, sys

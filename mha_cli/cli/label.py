@@ -69,7 +69,7 @@ def label(
 
         refuse_no_terminal()
     else:
-        need("mha label without --terminal", "serve", "fastapi", "uvicorn")
+        need("mha label without --terminal", "serve", "fastapi", "httptools", "uvicorn", "uvloop")
     prepare_to_compute()
     from mha_cli.labelling.session import Session
 

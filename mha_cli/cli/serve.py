@@ -33,7 +33,7 @@ def serve(
 
     After Ctrl-C or SIGTERM, the pending requests are answered first.
     """
-    need("mha serve", "serve", "fastapi", "uvicorn")
+    need("mha serve", "serve", "fastapi", "httptools", "uvicorn", "uvloop")
     prepare_to_compute()
 
     model, _ = load_checkpoint(checkpoint)

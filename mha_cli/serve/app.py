@@ -7,8 +7,10 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import accumulate, islice
 from time import perf_counter
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -16,8 +18,10 @@ import numpy as np
 from fastapi import Body, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, Response
-from pydantic import BaseModel, ConfigDict, Discriminator, FailFast, Field, Tag, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, FailFast, Field, Tag, TypeAdapter, model_validator
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mha_cli.arrays import Int64s
 from mha_cli.checkpoint.file import Checkpoint
@@ -35,8 +39,10 @@ from mha_cli.text.encoding import EncodedText
 from mha_cli.version import __version__
 
 MOST_WORDS = 256  # of a text that is explained: attention weights grow with the square
+MOST_CHARACTERS = 1 << 18  # of new requests that are encoded together, before the last one
 ROUND, DECAY = 2_000_000_000, 0.9  # multiplications, about 0.1 s; weight of earlier rounds in the measured speed
 Unit: TypeAlias = Literal["texts", "words"]  # of a request that predicts, and of one that explains
+is_json = re.compile(r"application/([^;\s]+\+)?json\s*(;|$)", re.IGNORECASE).match  # of a content type
 FORM = 'send {"text": "…"}, or to /predict {"texts": ["…", …]}'
 
 
@@ -111,23 +117,27 @@ class LookInside(BaseModel):
     notes: list[str]
 
 
-def application(checkpoint: Checkpoint, most_seconds: float = 30.0) -> FastAPI:
-    """The application that answers requests with a checkpoint, each within ``most_seconds``."""
+def application(checkpoint: Checkpoint, most_seconds: float = 30.0) -> ASGIApp:
+    """The application that answers requests with a checkpoint, each within ``most_seconds``; its errors are for ``Guarded`` to tell."""
     name = model_figures(checkpoint)["model"]
     checkpoint = replace(checkpoint, name=name)  # messages tell nobody the folders of this machine
     choice, classifier, explaining = Choice(), Classifier(checkpoint), Classifier(checkpoint.always_encoding)
     batches, most_texts = Batches({"texts": classifier, "words": explaining}, most_seconds), most_together(len(checkpoint.class_names))
+    _ = classifier.text_pipeline.latin_reader  # made now, and not by the first round with many texts
     page, columns = live_page(checkpoint), checkpoint.text_columns
     policy = content_security_policy(page)
     failures: dict[int | str, dict[str, Any]] = {status: {"model": Failure} for status in (400, 408, 413, 415, 421, 422, 429, 500, 503)}
     app = FastAPI(title="mha", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
 
-    def predictions(given: list[str | dict[str, Any]], one: bool = False) -> Steps:
+    async def predicted(given: list[str | dict[str, Any]], one: bool = False) -> str:
         texts = texts_in(given, columns)
-        encoded = classifier.text_pipeline.encode_all(texts)
-        answers = map(choice.answer, classifier.predictions(texts, encoded, (yield encoded)))
-        shown = [answer.as_json(number) for number, answer in enumerate(answers, 1)]
-        return plain_json(shown[0] if one else shown)
+
+        def steps(encoded: Sequence[EncodedText]) -> Steps:
+            answers = map(choice.answer, classifier.predictions(texts, encoded, (yield encoded)))
+            shown = [answer.as_json(number) for number, answer in enumerate(answers, 1)]
+            return plain_json(shown[0] if one else shown)
+
+        return await batches.answer("texts", steps, texts)
 
     def inside(text: str | dict[str, Any]) -> Steps:
         explanation, view = yield from looking_inside(explaining, text_of(text, columns, "the text"), MOST_WORDS)
@@ -150,18 +160,18 @@ def application(checkpoint: Checkpoint, most_seconds: float = 30.0) -> FastAPI:
     async def predict(asked: Annotated[Asked, Body()]) -> Response:
         """Classify a text, or several."""
         if isinstance(asked, OneText):
-            return _json(await batches.answer("texts", predictions([asked.text], one=True), 1))
+            return _json(await predicted([asked.text], one=True))
         if len(asked.texts) > most_texts:
             raise MhaError(f"{len(asked.texts):,} texts", f"send {most_texts:,} at a time at most")
-        return _json(await batches.answer("texts", predictions(asked.texts), len(asked.texts)))
+        return _json(await predicted(asked.texts))
 
     @app.post("/explain", response_model=LookInside, responses=failures)
     async def explain(asked: OneText) -> Response:
         """Classify a text, and show which words decided and which look at which."""
         try:
-            return _json(await batches.answer("words", inside(asked.text)))
+            return _json(await batches.answer("words", lambda _: inside(asked.text)))
         except MhaError as error:  # no words, too many, or too expensive
-            answer = json.loads(await batches.answer("texts", predictions([asked.text], one=True), 1))
+            answer = json.loads(await predicted([asked.text], one=True))
             return _json(plain_json({"answer": answer, "explanation": None, "attention": None, "notes": [str(error)]}))
 
     @app.head("/healthz", include_in_schema=False)
@@ -177,7 +187,7 @@ def application(checkpoint: Checkpoint, most_seconds: float = 30.0) -> FastAPI:
 
     @app.exception_handler(RequestValidationError)
     async def other_form(request: Request, error: RequestValidationError) -> Response:
-        if not re.match(r"application/([\w.-]+\+)?json\b", request.headers.get("content-type", "")):
+        if not is_json(request.headers.get("content-type", "")):
             return error_response(415, "the body is not sent as JSON; add the header Content-Type: application/json")
         return error_response(422, f"{_first_fault(error)}; {FORM}")
 
@@ -186,15 +196,19 @@ def application(checkpoint: Checkpoint, most_seconds: float = 30.0) -> FastAPI:
         unread = f"the body cannot be read as JSON: it is not UTF-8, is nested too deeply, or has a number of thousands of digits; {FORM}"
         return error_response(error.status_code, unread if error.status_code == 400 else error.detail, error.headers)
 
-    @app.exception_handler(MhaError)
-    async def unanswerable(_: Request, error: MhaError) -> Response:
-        return error_response(422, str(error))
+    direct = {"/predict": (TypeAdapter[Any](Asked), predict), "/explain": (TypeAdapter[Any](OneText), explain)}
 
-    @app.exception_handler(Exception)
-    async def fault(_: Request, error: Exception) -> Response:
-        return error_response(500, "a fault in mha; its stderr says which")
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer what is valid without the layers of FastAPI, which take a fifth of the time: it describes, and refuses the rest."""
+        asked: Any = None
+        if scope["path"] in direct and scope["method"] == "POST" and is_json(Headers(scope=scope).get("content-type", "")):
+            adapter, endpoint = direct[scope["path"]]
+            with suppress(ValueError, RecursionError):
+                asked = adapter.validate_python(json.loads((await receive())["body"]))
+        response: ASGIApp = app if asked is None else await endpoint(asked)
+        await response(scope, receive, send)
 
-    return app
+    return answer
 
 
 @dataclass(eq=False)
@@ -202,9 +216,11 @@ class _Queued:
     """A request in a queue: its steps, the texts whose probabilities it waits for, and in the end its answer."""
 
     unit: Unit
-    steps: Steps
+    start: Callable[[Sequence[EncodedText]], Steps]  # gives the steps for the texts, encoded
+    given: Sequence[str]  # texts to predict
     left: int  # texts that are not scored yet
     answer: asyncio.Future[str]
+    steps: Steps = field(init=False)
     texts: Sequence[EncodedText] = ()
     by_length: Int64s = field(init=False)  # rows of the texts, the shortest first
     costs: Int64s = field(init=False)  # multiplications for none of these, for the first, for the first two …
@@ -253,10 +269,10 @@ class Batches:
         self._work: asyncio.Task[None] | None = None
         self._cost = self._seconds = 0.0  # multiplications of the last rounds and their time
 
-    async def answer(self, unit: Unit, steps: Steps, num_texts: int = 0) -> str:
-        """The result of steps that predict ``num_texts`` texts, or explain the words of one; they run in the thread."""
+    async def answer(self, unit: Unit, start: Callable[[Sequence[EncodedText]], Steps], texts: Sequence[str] = ()) -> str:
+        """The result of steps that predict texts, or explain the words of one; they run in the thread."""
         answer = asyncio.get_running_loop().create_future()
-        self._queues[unit].append(_Queued(unit, steps, num_texts, answer))
+        self._queues[unit].append(_Queued(unit, start, texts, len(texts), answer))
         if self._work is None or self._work.done():
             self._work = asyncio.create_task(self._compute())
         return await answer
@@ -272,11 +288,12 @@ class Batches:
                         request.finish()
 
     def _round(self, requests: list[_Queued]) -> None:
+        new = [request for request in requests if request.probabilities is None]
+        sums = accumulate((sum(map(len, request.given)) for request in new), initial=0)
+        self._begin([request for request, before in zip(new, sums, strict=False) if before < MOST_CHARACTERS])
         chosen, room, most = list[tuple[_Queued, Int64s]](), ROUND, self._most_together
         for request in requests:
-            if request.probabilities is None:
-                request.go_on(self._classifiers[request.unit])
-            if request.finish:
+            if request.finish or request.probabilities is None:
                 continue
             costs, start = request.costs, len(request.texts) - request.left
             affordable = int(np.searchsorted(costs, costs[start] + room, "right")) - 1
@@ -294,6 +311,18 @@ class Batches:
                 request.go_on(self._classifiers[request.unit])
             elif not request.finish:
                 request.refuse_if_slow(float(request.costs[-1]) * self._seconds / self._cost, self._most_seconds)
+
+    def _begin(self, new: list[_Queued]) -> None:
+        """Encode the texts of requests together, which is faster, and run their first steps; the text of one request fails no other."""
+        try:
+            encoded = iter(self._classifiers["texts"].text_pipeline.encode_all([text for request in new for text in request.given]))
+        except Exception as error:
+            for request in new:
+                request.fail(error) if len(new) == 1 else self._begin([request])
+            return
+        for request in new:
+            request.steps = request.start(list(islice(encoded, len(request.given))))
+            request.go_on(self._classifiers[request.unit])
 
     def _score(self, chosen: list[tuple[_Queued, Int64s]]) -> None:
         """Score rows of each request together; the text of one request fails no other."""

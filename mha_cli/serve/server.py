@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import uvicorn
@@ -21,7 +22,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from mha_cli.errors import MhaError, printable
 from mha_cli.records.objects import plain_json
@@ -29,7 +30,7 @@ from mha_cli.records.objects import plain_json
 SAFE_HEADERS = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"), (b"referrer-policy", b"no-referrer")]
 SPARE_DESCRIPTORS = 40  # descriptors that connections leave free: for those that are accepted before earlier ones are closed, and for files
 BACKLOG = 1024  # connections that wait to be accepted
-ACCEPTED_AT_ONCE = 8  # connections that asyncio accepts in one go, before it tells of any; they are open beyond the limit meanwhile
+MOST_AHEAD, MOST_HEAD_BYTES = 16, 16_384  # requests that a client may send before the answers to earlier ones; bytes of a head
 
 log = logging.getLogger(__name__)
 
@@ -88,15 +89,18 @@ class Guarded:
             await self._answer(scope, receive, send_safely)
         except HTTPException as refused:
             response = error_response(refused.status_code, refused.detail, refused.headers)
+        except MhaError as error:
+            response = error_response(422, str(error))
         except Exception as error:
             what = f"{scope['method']} {scope['path']}: {type(error).__name__}: {error}"
             log.exception(f"{what}; this is a fault in mha, MHA_DEBUG=1 shows where")
+            response = error_response(500, "a fault in mha; its stderr says which")
         if response is not None and not started:  # what was begun cannot be answered otherwise: its connection is closed
             await response(scope, receive, send_safely)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        if self._local_only and not is_local(re.sub(r":\d*$", "", headers.get("host", ""))):
+        if self._local_only and not is_local(re.sub(r":\d*$", "", ", ".join(headers.getlist("host")))):
             raise HTTPException(421, "not a name of this machine; ask for 127.0.0.1 or localhost")
         if int(headers.get("content-length", 0)) > self._limits.body_bytes:
             await self._refuse_large(scope, receive, send)
@@ -141,19 +145,21 @@ class Guarded:
         async def receive_body() -> Message:
             return {"type": "http.request", "body": body, "more_body": False}
 
-        tasks = answering, gone = asyncio.ensure_future(self._app(scope, receive_body, send)), asyncio.ensure_future(receive())
+        async def hang_up() -> None:
+            await receive()
+            deadline.reschedule(0.0)
+
         try:
-            await asyncio.wait(tasks, timeout=self._limits.answer_seconds, return_when=asyncio.FIRST_COMPLETED)
-            if answering.done():
-                answering.result()
-            elif not gone.done():
-                raise HTTPException(
-                    503, f"no answer within {self._limits.answer_seconds:g} seconds; try again later, or send less", {"Retry-After": "1"}
-                )
-        finally:  # for one who has hung up nothing more is computed
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
+            async with asyncio.timeout(self._limits.answer_seconds) as deadline:
+                gone = asyncio.create_task(hang_up())  # for one who has hung up nothing more is computed
+                try:
+                    await self._app(scope, receive_body, send)
+                finally:
+                    gone.cancel()
+        except TimeoutError:
+            if not gone.done():
+                refusal = f"no answer within {self._limits.answer_seconds:g} seconds; try again later, or send less"
+                raise HTTPException(503, refusal, {"Retry-After": "1"}) from None
 
     async def _refuse_large(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer at once, then for a while drop what still comes: a client that is cut off may not read why."""
@@ -170,6 +176,7 @@ class Guarded:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
+@lru_cache
 def is_local(host: str) -> bool:
     """Whether a host, as a URL names it (IPv6 in brackets), can only be this machine itself."""
     with suppress(ValueError):
@@ -183,7 +190,6 @@ def listening_socket(host: str, port: int) -> socket.socket:
     """A socket that clients can connect to already."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)[0]
-        # asyncio sends at once (TCP_NODELAY) only where the protocol is named, which `socket.create_server` leaves out: 40 ms per answer.
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
@@ -199,8 +205,10 @@ def server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
     connections: OrderedDict[Connection, None] = OrderedDict()
     full = False
 
-    class Connection(H11Protocol):
-        """Drops a client that does not send the head of its next request in time, or does not read its answer."""
+    class Connection(HttpToolsProtocol):
+        """Drops a client that does not send the head of its next request in time, does not read its answer, or sends too much ahead."""
+
+        head_bytes = 0  # since the last head or piece of a body
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -214,6 +222,28 @@ def server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
             connections.pop(self, None)
             self._drop.cancel()
             super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            self.head_bytes += len(data)
+            if b"pgrade" in data and (
+                self.cycle is None or self.cycle.response_complete
+            ):  # Java's client offers h2c; the body would be lost
+                head, end, body = data.partition(b"\r\n\r\n")
+                data = re.sub(rb"(?im)^upgrade:", b"x-upgrade:", head) + end + body
+            super().data_received(data)
+            if self.head_bytes > MOST_HEAD_BYTES and not self.transport.is_closing():
+                self.send_400_response("The head of the request is too long.")
+
+        def on_headers_complete(self) -> None:
+            self.head_bytes = 0
+            if len(self.pipeline) >= MOST_AHEAD:
+                self.transport.abort()
+            else:
+                super().on_headers_complete()
+
+        def on_body(self, body: bytes) -> None:
+            self.head_bytes = 0
+            super().on_body(body)
 
         def pause_writing(self) -> None:
             super().pause_writing()
@@ -238,12 +268,11 @@ def server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
                 log.error(f"{limits.connections:,} connections are open, as many as `ulimit -n` allows; idle ones are closed for new ones")
 
         def _await_head(self) -> None:
-            last = self.cycle
             if self in connections:
                 connections.move_to_end(self)
 
             def drop() -> None:
-                if self.cycle is last:
+                if self.cycle is None or self.cycle.response_complete:
                     self.transport.close()
 
             self._drop = self.loop.call_later(limits.body_seconds, drop)
@@ -252,9 +281,9 @@ def server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
         app,
         http=Connection,
         ws="none",
-        loop="asyncio",
+        loop="uvloop",
         lifespan="off",
-        backlog=ACCEPTED_AT_ONCE,
+        backlog=BACKLOG,
         access_log=False,
         log_config=None,
         log_level="warning" if os.environ.get("MHA_DEBUG") == "1" else "critical",  # faults are told by Guarded
@@ -263,12 +292,4 @@ def server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
         server_header=False,
         timeout_graceful_shutdown=int(limits.body_seconds + limits.answer_seconds) + 1,
     )
-    return _Server(config)
-
-
-class _Server(uvicorn.Server):
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start. For uvicorn, connections that wait and connections that are accepted at once are one number, its ``backlog``."""
-        await super().startup(sockets)
-        for listener in sockets or ():
-            listener.listen(BACKLOG)
+    return uvicorn.Server(config)

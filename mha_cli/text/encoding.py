@@ -19,7 +19,7 @@ from mha_cli.text.pieces import PieceTokenizer
 from mha_cli.text.tokenizer import make_splitter, make_tokenizer
 from mha_cli.text.vocabulary import UNKNOWN_ID, Vocabulary, cut
 
-MANY_TEXTS = 64  # texts from which ``LatinReader`` is faster
+MANY_TEXTS, MANY_CHARACTERS = 64, 4_000  # texts from which ``LatinReader`` is worth making; once it is, characters from which it is faster
 
 
 class EncodedText(NamedTuple):
@@ -60,14 +60,16 @@ class TextPipeline:
 
     def encode_all(self, texts: Sequence[str]) -> list[EncodedText]:
         """``encode`` of each text; many are read together."""
-        if self.settings.subword_characters or len(texts) < MANY_TEXTS:
+        is_made = "latin_reader" in vars(self) and sum(map(len, texts)) >= MANY_CHARACTERS
+        if self.settings.subword_characters or not (is_made or len(texts) >= MANY_TEXTS):
             return list(map(self.encode, texts))
         readable = list(map(is_readable, texts))
-        ids = self._latin_reader.ids(list(compress(texts, readable)))
+        ids = self.latin_reader.ids(list(compress(texts, readable)))
         return [self._of_ids(text, next(ids)) if is_latin else self.encode(text) for text, is_latin in zip(texts, readable, strict=True)]
 
     @cached_property
-    def _latin_reader(self) -> LatinReader:
+    def latin_reader(self) -> LatinReader:
+        """The reader of many texts."""
         return LatinReader(self.vocabulary, self.settings.punctuation)
 
     def _of_ids(self, text: str, ids: Int32s) -> EncodedText:

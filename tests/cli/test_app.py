@@ -106,8 +106,8 @@ def test_help_on_a_terminal(mha: Mha, tmp_path: Path) -> None:
     ("arguments", "needs", "extra"),
     [
         ("report small.keras --data sample", "mha report needs jinja2", "report"),
-        ("serve", "mha serve needs fastapi and uvicorn", "serve"),
-        ("export x --format onnx --output new", "--format onnx needs onnx and onnxruntime", "onnx"),
+        ("serve", "mha serve needs fastapi, httptools, uvicorn, uvloop", "serve"),
+        ("export x --format onnx --output new", "--format onnx needs onnx, onnxruntime", "onnx"),
         ("export x --format litert --output new", "--format litert needs ai-edge-litert", "litert"),
         ("predict --checkpoint small.keras --engine openvino film", "--engine openvino needs openvino", "fast"),
         ("batch . --checkpoint small.keras --format lines --output new --address auto", "--address needs ray", "ray"),

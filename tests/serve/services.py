@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from http.client import HTTPConnection
 from typing import Any
 
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.serve.app import application
@@ -28,7 +28,7 @@ def service(checkpoint: Checkpoint, limits: Limits | None = None) -> Iterator[in
 
 
 @contextmanager
-def listening(app: FastAPI, limits: Limits) -> Iterator[int]:
+def listening(app: ASGIApp, limits: Limits) -> Iterator[int]:
     """An application on a port of its own, in a thread; gives the port."""
     with listening_socket("127.0.0.1", 0) as listener:
         running = server(Guarded(app, limits), limits)

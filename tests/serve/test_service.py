@@ -8,6 +8,7 @@ import re
 import select
 import socket
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -19,12 +20,14 @@ from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 
-from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from mha_cli.checkpoint.file import read_checkpoint
+from mha_cli.errors import MhaError
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.serve import app
 from mha_cli.serve.server import Limits
+from mha_cli.text.encoding import EncodedText, TextPipeline
 from mha_cli.version import __version__
 from tests.checkpoints import small_checkpoint, small_checkpoint_file, with_text
 from tests.cli.command import Mha, nearly
@@ -168,6 +171,18 @@ def test_other_requests_are_refused(port: int) -> None:
         assert ask(port, "/healthz", Host=host)[0] == 200
 
 
+def test_an_upgrade_is_not_taken(port: int) -> None:
+    for last in (b"Connection: Upgrade\r\nUpgrade: h2c", b"UPGRADE: websocket\r\nConnection: Upgrade"):  # as Java's client sends it
+        with connected(port, asking(ord("a")).replace(b"\r\n\r\n", b"\r\n" + last + b"\r\n\r\n")) as client:
+            found = client.recv(1 << 16)
+            assert found.startswith(b"HTTP/1.1 200 ") and b'"label"' in found
+
+
+def test_a_request_with_two_hosts_is_refused(port: int) -> None:
+    with connected(port, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n") as client:
+        assert client.recv(1 << 16).startswith(b"HTTP/1.1 421 ")
+
+
 def test_where_there_are_too_many_connections_the_idle_ones_go(checkpoint: Path, caplog: pytest.LogCaptureFixture) -> None:
     asking = HEAD + b'Content-Length: 13\r\n\r\n{"text": "a"'
     with service(read_checkpoint(checkpoint), Limits(connections=6)) as port, contextlib.ExitStack() as stack:
@@ -304,24 +319,50 @@ def test_a_body_that_does_not_come(checkpoint: Path) -> None:
 
 @pytest.mark.parametrize("answers", [1, 1000])
 def test_a_client_that_does_not_read_its_answers(answers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    lost, connection_lost = list[object](), H11Protocol.connection_lost
+    lost, connection_lost = list[object](), HttpToolsProtocol.connection_lost
 
-    def note(self: H11Protocol, error: Exception | None) -> None:
+    def note(self: HttpToolsProtocol, error: Exception | None) -> None:
         lost.append(error)
         connection_lost(self, error)
 
-    monkeypatch.setattr(H11Protocol, "connection_lost", note)
+    monkeypatch.setattr(HttpToolsProtocol, "connection_lost", note)
     body = json.dumps({"texts": ["a"] * 1000}).encode()
     large = HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body
-    sent = large if answers == 1 else b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * answers
+    sent = large if answers == 1 else b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with (
         service(small_checkpoint(("a" * 5000, "b" * 5000)), Limits(answer_seconds=1.0, body_seconds=0.2)) as port,
         socket.socket() as client,
+        contextlib.suppress(ConnectionError),
     ):
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.connect(("127.0.0.1", port))
-        client.sendall(sent)
+        for _ in range(answers):
+            client.sendall(sent)
+            time.sleep(0.001)  # else it would be one that sends too much ahead
         until(lambda: lost)
+
+
+def test_a_client_that_sends_too_much_ahead_is_dropped(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    health = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    last = health.replace(b"Host", b"Connection: close\r\nHost")
+    with service(read_checkpoint(checkpoint)) as port, contextlib.ExitStack() as stack:
+        with held(monkeypatch) as begun:
+            some, many = (stack.enter_context(connected(port, asking(ord("a")) + health * ahead + last)) for ahead in (15, 16))
+            until(lambda: begun)
+            with contextlib.suppress(ConnectionError):
+                assert received(many) == b""
+        assert received(some).count(b"HTTP/1.1 200 OK") == 17
+
+
+@pytest.mark.parametrize(
+    "endless",
+    [HEAD + b"X-More: ", HEAD, HEAD + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n0\r\n", HEAD + b"Transfer-Encoding: chunked\r\n\r\n1;"],
+)
+def test_no_head_is_endless(endless: bytes, port: int) -> None:
+    with connected(port, endless) as client, contextlib.suppress(ConnectionError):
+        for _ in range(1000):
+            client.sendall(b"a: %b\r\n" % (b"a" * 1000) if endless.endswith(b"\n") else b"a" * 1000)
+        assert b"HTTP/1.1 400 " in received(client)
 
 
 def test_what_waits_is_computed_together(checkpoint: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
@@ -362,6 +403,24 @@ def test_a_fault_of_one_text_is_no_fault_of_the_others(
         assert ask(port, "/predict", {"text": "z"}) == (500, {"error": "a fault in mha; its stderr says which"})
     said = "POST /predict: ValueError: no such thing; this is a fault in mha, MHA_DEBUG=1 shows where"
     assert [record.getMessage() for record in caplog.records] == [said, said]
+
+
+def test_a_text_that_cannot_be_encoded_is_refused_alone(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encode_all = TextPipeline.encode_all
+
+    def refuse(self: TextPipeline, texts: list[str]) -> list[EncodedText]:
+        if "z" in texts:
+            raise MhaError("too many pieces", "give shorter texts")
+        return encode_all(self, texts)
+
+    monkeypatch.setattr(TextPipeline, "encode_all", refuse)
+    with service(read_checkpoint(checkpoint)) as port, contextlib.ExitStack() as stack:
+        with held(monkeypatch) as begun:
+            clients = [stack.enter_context(connected(port, asking(ord("a"))))]
+            until(lambda: begun)
+            clients += [stack.enter_context(connected(port, asking(letter))) for letter in b"bza"]
+            until(lambda: ask(port, "/healthz")[0] == 200)  # the server has read what came before
+        assert [client.recv(1 << 16)[9:12] for client in clients] == [b"200", b"200", b"422", b"200"]
 
 
 def test_what_has_been_answered_is_let_go(port: int) -> None:

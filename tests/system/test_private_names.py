@@ -15,7 +15,9 @@ NAMES = {
         "typer.main:get_command_from_info", "typer.models:CommandInfo",
     ),
     ("uvicorn", "0.54.0"): (
-        "uvicorn.protocols.http.h11_impl:H11Protocol.on_response_complete", "uvicorn.protocols.http.h11_impl:RequestResponseCycle",
+        "uvicorn.protocols.http.httptools_impl:HttpToolsProtocol.on_response_complete",
+        "uvicorn.protocols.http.httptools_impl:HttpToolsProtocol.send_400_response",
+        "uvicorn.protocols.http.httptools_impl:RequestResponseCycle",
     ),
 }  # fmt: skip
 
