@@ -4,8 +4,8 @@
     python benchmarks/batch.py runs/imdb-fast/checkpoint.keras    # another model
 
 The reviews are those of IMDB's test split, in files of the same size; ten times as many are the same ones in ten times as many files. All
-commands run in turn, each time from a new process; with `--address local`, Ray starts a cluster on this machine each time. The time for a
-file of one review is the start-up. Memory is that of all processes of a command, each page that they share once (PSS); so Linux only.
+commands run in turn, each time from a new process. The time for a file of one review is the start-up. Memory is that of all processes of a
+command, each page that they share once (PSS); so Linux only.
 """
 
 import shutil
@@ -71,7 +71,6 @@ def main() -> None:
                 archive = ("batch", str(folder / files), "--output", str(folder / "out"), "-c", checkpoint, "--workers", workers)
                 made[f"mha predict --json --workers {workers}"] = harness.mha_command(*single)
                 made[f"mha batch --workers {workers}"] = harness.mha_command(*archive)
-                made[f"mha batch --address local --workers {workers}"] = harness.mha_command(*archive, "--address", "local")
             return made
 
         seconds: dict[str, dict[str, list[float]]] = {files: {name: [] for name in commands(files)} for files in ("many", "one")}
@@ -83,7 +82,7 @@ def main() -> None:
                     if round_number:  # the first round fills the file cache
                         found[name].append(finished.seconds)
         megabytes: dict[str, list[float]] = {}
-        for name in ("mha batch --workers 1", "mha batch --workers 2", "mha batch --address local --workers 2"):
+        for name in ("mha batch --workers 1", "mha batch --workers 2"):
             megabytes[name] = []
             for files in ("many", "more"):
                 shutil.rmtree(folder / "out", ignore_errors=True)

@@ -86,7 +86,9 @@ NOT_RUN = {
     "mha train --config configs/sample.yaml --set model.num_heads=5": "shown with its error, which docs/generate.py writes",
     "mha train --config sample --output runs/sample": "the training of the README's first command, which .ci/run runs",
     "TF_CONFIG=": "waits for other workers; tests/training/test_distribution.py starts two",
-    "ray start": "needs several machines",
+    "import ray": "starts workers; tests/benchmarks/test_engines.py runs it",
+    "import dask": "starts workers; tests/benchmarks/test_engines.py runs it",
+    "import pandas as pd\nfrom pyspark": "starts workers; tests/benchmarks/test_engines.py runs it",
     "srun": "needs SLURM",
     "mha train --config runs/imdb/config.yaml --output runs/imdb --resume": "tests/training/test_resume_run.py goes on with one",
 }

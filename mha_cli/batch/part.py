@@ -3,10 +3,10 @@
 import hashlib
 import json
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import IO, Any, Literal, TypeAlias, TypeVar, get_args
+from typing import IO, Any, Literal, TypeAlias, get_args
 
 from mha_cli.batch.files import Folder
 from mha_cli.batch.shards import Shard
@@ -24,10 +24,8 @@ from mha_cli.system.remote_files import Status
 from mha_cli.version import __version__
 
 PartFormat: TypeAlias = Literal["jsonl", "parquet"]
-Running = TypeVar("Running", bound=Hashable)  # a process or a task that classifies a shard
 
 UNREADABLE = "unreadable"  # flag of a row that could not be read
-ATTEMPTS = 3  # starts of a shard whose process ends in the middle
 SHOWN_FAULTS = 10  # faults of rows in a manifest
 MANIFEST_BYTES = 1 << 20  # more than a manifest has
 NO_MANIFEST = (ValueError, LookupError, TypeError, FileNotFoundError, IsADirectoryError, RecursionError)
@@ -86,32 +84,6 @@ def classify_shard(shard: Shard, job: Job) -> ShardReport:
         return ShardReport(shard.name, fault=str(fault))
     except OSError as error:  # those of the shard are faults of it
         raise MhaError(f"{job.output.name}: {reason_of(error)}", "run it again: what is done stays", EXIT_FAILURE) from None
-
-
-def classify_shards(
-    shards: Sequence[Shard],
-    at_once: int,
-    begin: Callable[[Shard], Running],
-    wait: Callable[[list[Running]], tuple[Running, ShardReport | None]],
-) -> Iterator[ShardReport]:
-    """Reports of all shards, each as soon as it is there.
-
-    ``wait`` returns one that has ended and its report, or None if its process was lost. Such a shard is begun up to ``ATTEMPTS`` times.
-    """
-    left, running = deque((shard, 1) for shard in shards), dict[Running, tuple[Shard, int]]()
-    while left or running:
-        while left and len(running) < at_once:
-            shard, attempt = left.popleft()
-            running[begin(shard)] = shard, attempt
-        ended, report = wait([*running])
-        shard, attempt = running.pop(ended)
-        if report:
-            yield report
-        elif attempt < ATTEMPTS:
-            left.appendleft((shard, attempt + 1))
-        else:
-            fault = f"{shard.name}: the process that read it has ended {ATTEMPTS} times; look at its memory"
-            yield ShardReport(shard.name, fault=fault)
 
 
 def manifest_name(shard: Shard) -> str:

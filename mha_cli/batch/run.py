@@ -1,8 +1,9 @@
-"""A batch from its inputs to its summary, and the processes of this machine that each take one shard after the other."""
+"""A batch from its inputs to its summary, and the processes that each take one shard after the other."""
 
 import hashlib
 import json
 import time
+from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -11,8 +12,7 @@ from multiprocessing import connection
 from pathlib import Path
 
 from mha_cli.batch.files import Folder, LocalFiles
-from mha_cli.batch.part import Job, PartFormat, ShardReport, classify_shard, classify_shards
-from mha_cli.batch.ray_cluster import classify_on_cluster
+from mha_cli.batch.part import Job, PartFormat, ShardReport, classify_shard
 from mha_cli.batch.shards import Shard, every_nth, find_shards
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.records.reader import USUAL, Dialect
@@ -21,6 +21,8 @@ from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.inputs import refuse_column_of_plain_lines
 from mha_cli.runtime.workers import Worker
 from mha_cli.system.processor import available_cores
+
+ATTEMPTS = 3  # starts of a shard whose process ends in the middle
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,6 @@ def classify_archive(
     checkpoint: Checkpoint,
     checkpoint_path: Path,
     *,
-    address: str | None = None,
     workers: int | None = None,
     shard: str | None = None,
     record_format: Format | None = None,
@@ -71,7 +72,6 @@ def classify_archive(
     """Write a part and a manifest for every file; gives the progress at first and after each of them.
 
     Args:
-        address: address of a Ray cluster to join; None is this machine alone.
         workers: processes that compute; None takes all cores, or one with ``shard``.
         shard: ``i/n`` to do every n-th file from the i-th on.
         record_format: format of the inputs; None takes each one's from its extension.
@@ -87,52 +87,52 @@ def classify_archive(
     shards = sorted(shards, key=lambda each: -each.size)
     folder.make()
     with folder.held(json.dumps([digest, part_format, record_format, text_column, *dialect])):
-        if address is None:
-            reports = classify_here(shards, job, workers or available_cores())
-        else:
-            reports = classify_on_cluster(shards, job, address, workers)
         summary, start = BatchSummary(folder.name, digest, len(shards)), time.monotonic()
         yield summary
-        for report in reports:
+        for report in classify_here(shards, job, workers or available_cores()):
             summary = replace(_with(summary, report), seconds=time.monotonic() - start)
             yield summary
 
 
 def classify_here(shards: Sequence[Shard], job: Job, workers: int) -> Iterator[ShardReport]:
-    """Reports of all shards; see ``classify_shards``.
+    """Reports of all shards, each as soon as it is there.
 
     The processes end with this iterator, and by themselves when this process is killed. If there are fewer shards than ``workers``,
-    several processes share one.
+    several processes share one. A shard whose process ends in the middle is begun up to ``ATTEMPTS`` times.
     """
     number = max(1, min(workers, len(shards)))
     work = partial(classify_shard, job=replace(job, workers=workers // number))
     # Clients of object stores, and their threads, do not survive a fork.
     local = all(isinstance(files, LocalFiles) for files in (job.output.files, *(shard.files for shard in shards)))
+    left, running = deque((shard, 1) for shard in shards), dict[Worker, tuple[Shard, int]]()
     started, idle = list[Worker](), list[Worker]()
-
-    def begin(shard: Shard) -> Worker:
-        if not idle:
-            idle.append(Worker(work, "fork" if local else "spawn"))
-            started.append(idle[0])
-        with suppress(OSError):  # the process has ended, as the answer will tell
-            idle[-1].connection.send(shard)
-        return idle.pop()
-
-    def wait(running: list[Worker]) -> tuple[Worker, ShardReport | None]:
-        ready = connection.wait([worker.connection for worker in running])
-        ended = next(worker for worker in running if worker.connection in ready)
-        try:
-            report = ended.connection.recv()
-        except (EOFError, OSError):
-            ended.end()
-            return ended, None
-        if isinstance(report, Exception):
-            raise report
-        idle.append(ended)
-        return ended, report
-
     try:
-        yield from classify_shards(shards, number, begin, wait)
+        while left or running:
+            while left and len(running) < number:
+                if not idle:
+                    idle.append(Worker(work, "fork" if local else "spawn"))
+                    started.append(idle[0])
+                running[idle[-1]] = left.popleft()
+                with suppress(OSError):  # the process has ended, as the answer will tell
+                    idle[-1].connection.send(running[idle[-1]][0])
+                idle.pop()
+            ready = connection.wait([worker.connection for worker in running])
+            ended = next(worker for worker in running if worker.connection in ready)
+            shard, attempt = running.pop(ended)
+            try:
+                report = ended.connection.recv()
+            except (EOFError, OSError):
+                ended.end()
+                if attempt < ATTEMPTS:
+                    left.appendleft((shard, attempt + 1))
+                    continue
+                fault = f"{shard.name}: the process that read it has ended {ATTEMPTS} times; look at its memory"
+                report = ShardReport(shard.name, fault=fault)
+            else:
+                idle.append(ended)
+            if isinstance(report, Exception):
+                raise report
+            yield report
     finally:
         for worker in started:
             worker.end()

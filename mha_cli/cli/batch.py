@@ -15,8 +15,7 @@ from mha_cli.system.processor import prepare_to_compute
 
 EXAMPLES = """mha batch reviews --output labels
 mha batch "archive/**/*.jsonl.gz" --output labels --output-format parquet
-mha batch s3://bucket/reviews --output s3://bucket/labels \\
-    --address 10.0.0.1:6379
+mha batch s3://bucket/reviews --output s3://bucket/labels
 mha batch reviews --output labels --shard 3/8"""
 
 
@@ -24,7 +23,6 @@ def batch(
     files: Annotated[list[str], Argument(metavar="INPUT", help="Files, folders, patterns such as 'part-*.csv', or URIs (s3://…).")],
     output: Annotated[str, Option("--output", "-o", metavar="FOLDER", help="Folder for the parts, one per file; or a URI.")],
     checkpoint: options.CheckpointOption = None,
-    address: Annotated[str | None, Option(help="Address of a Ray cluster.", show_default="this machine alone")] = None,
     workers: Annotated[
         int | None, Option(min=1, max=10_000, metavar="N", help="Processes that compute.", show_default="one per core; with --shard one")
     ] = None,
@@ -42,7 +40,6 @@ def batch(
 
     The exit code is 1 if a file could not be read; the others are done.
     """
-    options.exclusive("batch", {"--shard": shard, "--address": address})
     prepare_to_compute()
 
     from mha_cli.batch.run import classify_archive  # NumPy: keep `mha --help` fast
@@ -53,7 +50,6 @@ def batch(
         output,
         model,
         path,
-        address=address,
         workers=workers,
         shard=shard,
         record_format=reading.record_format,

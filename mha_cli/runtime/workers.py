@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -138,12 +138,12 @@ def serve(work: Callable[[Any], Any], connection: Connection, forked: bool) -> N
             connection.send(result)
 
 
-def detach(connection: Connection, silenced: Sequence[int] = (0, 1)) -> None:
+def detach(connection: Connection) -> None:
     """Make this process a helper of its parent: it leaves signals and streams to the parent, and ends with it."""
     os.setpgrp()  # signals that a terminal or `timeout` sends are the parent's to answer
     sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__  # those of a progress line write to what is closed here
     nowhere = os.open(os.devnull, os.O_RDWR)
-    for descriptor in silenced:
+    for descriptor in (0, 1):
         os.dup2(nowhere, descriptor)
     threading.Thread(target=end_with, args=(connection,), daemon=True).start()
 

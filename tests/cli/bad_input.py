@@ -376,7 +376,6 @@ SECTIONS: dict[str, list[Case]] = {
         Case(f"{BATCH} nowhere", "nowhere: no such file or folder; check the path"),
         Case(f"{BATCH} tried", "tried: no file of texts in it; its files need one of .csv, …, or --format"),
         Case(f"{BATCH} mine --shard 9/8", "--shard 9/8: is not i/n with i from 1 to n; write 3/8 for the third of eight"),
-        Case(f"{BATCH} mine --address auto --shard 1/1", "batch takes either --shard or --address, not both; leave one of them out"),
         Case(f"{BATCH} mine --text-column review", "--text-column review: plain lines have no columns; …"),
         Case("batch mine -c good.keras --output file", "--output …/file: File exists; name a folder that is there, or that can be made"),
     ],

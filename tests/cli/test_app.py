@@ -110,7 +110,6 @@ def test_help_on_a_terminal(mha: Mha, tmp_path: Path) -> None:
         ("export x --format onnx --output new", "--format onnx needs onnx, onnxruntime", "onnx"),
         ("export x --format litert --output new", "--format litert needs ai-edge-litert", "litert"),
         ("predict --checkpoint small.keras --engine openvino film", "--engine openvino needs openvino", "fast"),
-        ("batch . --checkpoint small.keras --format lines --output new --address auto", "--address needs ray", "ray"),
     ],
 )
 def test_missing_packages_are_named(
