@@ -38,7 +38,7 @@ def load(path: str | os.PathLike[str] | None = None) -> Classifier:
             the model that comes with mha.
     """
     chosen, _ = choose_checkpoint(None if path is None else Path(path))
-    return Classifier(read_checkpoint(chosen))
+    return Classifier(read_checkpoint(chosen), threads=None)
 
 
 def train(
@@ -85,7 +85,7 @@ def train(
         with graphs_let_go():  # a program may train many
             summary = run_training(data.config, run, callbacks, data)
         checkpoint = read_checkpoint(summary.checkpoint)
-    return Classifier(dataclasses.replace(checkpoint, name=str(summary.checkpoint) if output else ""))
+    return Classifier(dataclasses.replace(checkpoint, name=str(summary.checkpoint) if output else ""), threads=None)
 
 
 def evaluate(model: Classifier, texts: Sequence[str], labels: Sequence[object]) -> Evaluation | LabelEvaluation:

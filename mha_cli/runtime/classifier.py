@@ -92,13 +92,18 @@ class Prediction:
 
 
 class Classifier:
-    """Classifies texts with a checkpoint's weights; ``engine`` computes its encoder, None is NumPy."""
+    """Classifies texts with a checkpoint's weights.
 
-    def __init__(self, checkpoint: Checkpoint, engine: Engine | None = None) -> None:
+    Args:
+        engine: engine of the encoder; None is NumPy.
+        threads: batches of one call that are computed at once; None takes one for each core. A copy by pickle takes one.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, engine: Engine | None = None, threads: int | None = 1) -> None:
         self.checkpoint = checkpoint
         self.engine = engine or Engine(checkpoint)
         self.text_pipeline = checkpoint.text_pipeline
-        self._scorer, self._levels = Scorer(checkpoint, self.engine, threads=1), levels_of(checkpoint)
+        self._scorer, self._levels = Scorer(checkpoint, self.engine, threads), levels_of(checkpoint)
 
     @property
     def classes(self) -> tuple[str, ...]:
