@@ -19,7 +19,7 @@ from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.corpus.class_weights import never_answered
 from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.preparation.scored_texts import LabelledTexts
-from mha_cli.runtime.levels import levels_of
+from mha_cli.runtime.levels import best_threshold, levels_of
 from mha_cli.runtime.metrics import answers_among, calibration_error, class_counts, f1_scores, mean_loss_and_accuracy, shares
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.sources.targets import Labels
@@ -28,7 +28,7 @@ from mha_cli.system.working_memory import refuse_confusion_matrix
 
 MOST_CONFUSIONS = 15  # pairs of classes that are named
 FAR_BELOW = 0.05  # between the interval of an accuracy and that of the validation part, from which a warning tells of it
-Target: TypeAlias = tuple[Measure, float] | None  # precision or recall that the threshold of each class has to reach, and its value
+Target: TypeAlias = tuple[Measure, float] | None  # of thresholds: the precision or recall to reach, and its value
 PROBABILITIES = (0.6, 0.7, 0.8, 0.9, 1.0)  # upper ends of the ranges of an answer's probability
 
 
@@ -185,11 +185,13 @@ def evaluate_classes(
     correct = predicted == labels
     classes = class_scores(predicted, labels, names)
     confusion = np.bincount(labels * np.int64(len(names)) + predicted, minlength=len(names) ** 2).reshape(len(names), -1)
-    if target:
+    levels, level_threshold = levels_of(checkpoint), checkpoint.level_threshold
+    if levels and target:
+        level_threshold = best_threshold(levels, probabilities, labels)
+    elif target:
         thresholds = find_thresholds(probabilities, labels, names, *target)
     elif checkpoint.thresholds:
         thresholds = score_thresholds(probabilities, labels, names, checkpoint.thresholds)
-    levels = levels_of(checkpoint)
     return Evaluation(
         **of_texts,
         accuracy=accuracy,
@@ -204,7 +206,7 @@ def evaluate_classes(
         confusion=confusion.tolist(),
         confusions=most_frequent_confusions(confusion, names),
         thresholds=thresholds,
-        levels=level_scores(levels, probabilities, labels, checkpoint.level_threshold) if levels else None,
+        levels=level_scores(levels, probabilities, labels, level_threshold) if levels else None,
         by_probability=accuracy_by(probabilities.max(axis=1), PROBABILITIES, correct),
         by_length=accuracy_by(texts.lengths, sorted({longest * quarter // 4 for quarter in (1, 2, 3, 4)} - {0}), correct),
     )

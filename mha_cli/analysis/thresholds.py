@@ -14,7 +14,7 @@ from mha_cli.arrays import Floats
 from mha_cli.runtime.metrics import answers_among
 from mha_cli.sources.targets import Labels, are_several, has_class
 
-Measure = Literal["precision", "recall"]
+Measure = Literal["precision", "recall", "f1"]  # F1 is the hierarchical one, of labels in levels, which have one threshold
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,9 @@ def evaluate(
     checkpoint: options.CheckpointArgument,
     given: DataOptions,
     split: Annotated[str | None, options.split_option("test; to find thresholds validation, if the model has not learnt from it")] = None,
-    find_threshold: Annotated[str | None, Option(metavar="MEASURE=P", help="Find thresholds for a precision or recall of P.")] = None,
+    find_threshold: Annotated[
+        str | None, Option(metavar="MEASURE=P", help="Find thresholds for a precision or recall of P; f1 is for levels.")
+    ] = None,
     output: Annotated[Path | None, options.output_option("Checkpoint to write with these thresholds, new or the scored one.")] = None,
     always_encode: options.AlwaysEncodeOption = False,
     as_json: options.JsonOption = False,
@@ -51,8 +53,9 @@ def evaluate(
     from mha_cli.preparation.scored_texts import labelled_texts, learnt_texts
 
     model, path = load_checkpoint(checkpoint)
-    if target and model.config.label_levels:
-        raise MhaError("--find-threshold: labels in levels have one threshold, which the training chooses", "leave it out")
+    if target and (target[0] == "f1") != bool(model.config.label_levels):
+        way_out = "f1" if model.config.label_levels else "precision=P or recall=P"
+        raise MhaError("--find-threshold: f1 is for labels in levels, and they have no other", f"write {way_out}")
     model = model.always_encoding if always_encode else model
     if output is not None:
         output = checkpoint_in(output)
@@ -71,8 +74,10 @@ def evaluate(
             callbacks.note(f"{chosen} on these texts, so their precision and recall are optimistic; --data FILE scores others")
         if output is not None:
             scored = evaluation.thresholds if isinstance(evaluation, Evaluation) else evaluation.labels
-            thresholds = {score.name: score.threshold for score in scored}
-            write_checkpoint(output, replace(model, thresholds=thresholds), small=not model.keras_config)
+            levels = evaluation.levels if isinstance(evaluation, Evaluation) else None
+            thresholds, level_threshold = {score.name: score.threshold for score in scored}, levels.threshold if levels else 0.0
+            changed = replace(model, thresholds=thresholds, level_threshold=level_threshold)
+            write_checkpoint(output, changed, small=not model.keras_config)
             callbacks.note(f"{output}: written with these thresholds; mha predict applies them")
         elif target:
             callbacks.note("these thresholds are in no checkpoint yet: --output FILE writes one")
@@ -86,6 +91,8 @@ def evaluate(
 
 def _target(given: str) -> tuple[Measure, float]:
     """What --find-threshold asks for: a measure and its value."""
+    if given == "f1":
+        return "f1", 1.0
     name, _, value = given.partition("=")
     share = float(value) if value.replace(".", "", 1).isdecimal() else 0.0
     if name not in ("precision", "recall") or not 0 < share <= 1:

@@ -22,7 +22,9 @@ def explain(
     context: Context,
     given: InspectedText,
     reading: options.InputOptions,
-    label: Annotated[str | None, Option(metavar="CLASS", help="Class to explain, instead of the answer.")] = None,
+    label: Annotated[
+        str | None, Option(metavar="CLASS", help="Class to explain, or node of labels in levels, instead of the answer.")
+    ] = None,
     gradients: Annotated[bool, Option("--gradients", help="Add integrated gradients; this starts TensorFlow.")] = False,
     html: options.HtmlOption = None,
     as_json: options.JsonOption = False,
@@ -44,7 +46,7 @@ def explain(
         with progress("starting TensorFlow"):
             from mha_cli.analysis.inside.attribution import integrated_gradients
 
-            values, _ = integrated_gradients(model, explanation.prediction.text, explanation.prediction.label)
+            values, _ = integrated_gradients(model, explanation.prediction.text, explanation.class_ids)
             explanation = replace(explanation, gradients=values)
     if html is not None:
         write_explanation_page(explanation, model, html)

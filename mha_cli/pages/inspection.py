@@ -8,6 +8,7 @@ from typing import Any
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.errors import listed, printable
 from mha_cli.runtime.inspection import AttentionView, Explanation, ReadWords, entropy_line, mean_entropy, near_uniform
+from mha_cli.runtime.levels import levels_of
 from mha_cli.system.whole_files import atomic_write
 
 MAX_CLASSES = 20  # names of classes among the figures of a model
@@ -52,7 +53,9 @@ def _page_data(seen: ReadWords, model: Checkpoint) -> dict[str, Any]:
 def live_page(model: Checkpoint) -> str:
     """A page with a text field, for a server that answers ``explain``."""
     words = dict(reversed(model.config.class_lines))  # the first line of each class
-    classes = [(name, printable(words.get(name, ""), MAX_WORDS)) for name in model.class_names]
+    levels = levels_of(model)
+    branches = levels.branches if levels else model.class_names
+    classes = [(name, printable(words.get(name, ""), MAX_WORDS), branch) for name, branch in zip(model.class_names, branches, strict=True)]
     return _page("live.html", {"classes": classes, "model": model_figures(model)})
 
 

@@ -13,14 +13,16 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from mha_cli.analysis.evaluation import Evaluation
+from mha_cli.analysis.evaluation import ClassScore, Evaluation, class_scores
 from mha_cli.config.loading import config_to_yaml
 from mha_cli.errors import plural, printable
 from mha_cli.plots import figures
 from mha_cli.report.contents import Report
+from mha_cli.runtime.levels import levels_of
 from mha_cli.system.whole_files import atomic_write
 
 if TYPE_CHECKING:
@@ -74,11 +76,26 @@ def write_page(report: Report, made_with: Mapping[str, str], again: Sequence[str
         again=again,
         guessed="guessed_texts" in report.checkpoint.metrics,
         is_multi_label=report.checkpoint.config.is_multi_label,
+        branches=_branches(report),
         matrix=len(report.checkpoint.class_names) <= MATRIX_CLASSES,
         most_log_odds=MOST_LOG_ODDS,
     )
     with atomic_write(path) as file:
         file.write(text.encode())
+
+
+def _branches(report: Report) -> list[tuple[ClassScore, list[ClassScore]]]:
+    """The branches of labels in levels, with the figures of their classes as one class, and the classes; empty without levels."""
+    levels, scored = levels_of(report.checkpoint), report.evaluation
+    if not levels or not isinstance(scored, Evaluation):
+        return []
+    branch_of = dict(zip(report.checkpoint.class_names, levels.branches, strict=True))
+    names = tuple(sorted({*branch_of.values()}))
+    counts, branches = np.array(scored.confusion), np.array([names.index(branch) for branch in levels.branches])
+    truth, predicted = (np.repeat(branches[ids], counts[counts > 0]) for ids in counts.nonzero())
+    classes = sorted(scored.classes, key=lambda one: one.name)
+    below = [[one for one in classes if branch_of[one.name] == name] for name in names]
+    return list(zip(class_scores(predicted, truth, names), below, strict=True))
 
 
 def shade_depth(fall: float, probability: float) -> float:

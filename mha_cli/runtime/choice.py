@@ -68,7 +68,7 @@ class Choice:
         if prediction.levels:
             threshold = prediction.level_threshold if self.threshold is None else self.threshold
             wanted = [prediction.levels.path_of(name) for name in self.only]
-            label, path, probability = prediction.node(threshold, self.level, () if self.threshold is None else wanted)
+            _, label, path, probability = prediction.node(threshold, self.level, () if self.threshold is None else wanted)
             if probability < (self.threshold or 0.0) or (wanted and not any(path[: len(above)] == above for above in wanted)):
                 label, path = None, ()
         elif prediction.labels is None:

@@ -57,7 +57,7 @@ class Prediction:
         of_nodes_1M = self.levels.probabilities(np.array([[*self.probabilities.values()]], np.float32))
         likely_1M = np.where(self.levels.within(within), of_nodes_1M, -1.0) if within else of_nodes_1M
         (number,) = self.levels.finest(likely_1M, threshold) if level is None else self.levels.at_level(likely_1M, level)
-        return Node(self.levels.names[number], self.levels.paths[number], float(of_nodes_1M[0, number]))
+        return Node(int(number), self.levels.names[number], self.levels.paths[number], float(of_nodes_1M[0, number]))
 
     @property
     def is_withheld(self) -> bool:

@@ -103,6 +103,7 @@ class Explanation(ReadWords):
     occlusion: list[float]  # fall of the predicted class's probability when a word is removed, for every word; negative where it rises
     attention: list[float]  # share of attention that each word gets: the mean over all words, heads and blocks; by itself no explanation
     gradients: list[float] | None = None  # integrated gradients towards the predicted class, one per word; None if they were not asked for
+    class_ids: Sequence[int] = field(default=(), kw_only=True)  # of the predicted class, or of all at a node and below it
 
     def as_json(self) -> dict[str, Any]:
         """As ``--json`` prints it."""
@@ -120,7 +121,8 @@ def view_attention(checkpoint: Checkpoint, text: str) -> AttentionView:
         words = pipeline.pieces.pieces(text)
         unknown = [False] * len(words)  # an unknown piece says so itself
     _refuse_what_cannot_be_shown(checkpoint, words, encoded, SHOWN_WEIGHT_BYTES)
-    return _view(checkpoint, encoded, Classifier(checkpoint.always_encoding).predict([text])[0], words, unknown)
+    [prediction] = Classifier(checkpoint.always_encoding).predict([text])
+    return _view(checkpoint, encoded, _of_label(prediction, None, checkpoint)[0], words, unknown)
 
 
 def explain(checkpoint: Checkpoint, text: str, label: str | None = None) -> Explanation:
@@ -157,6 +159,7 @@ def looking_inside(
         encoded = pipeline.encode(text)
     _refuse_what_cannot_be_shown(checkpoint, words, encoded, weight_bytes)
     [prediction] = classifier.predictions([text], [encoded], (yield [encoded]))
+    prediction, class_ids = _of_label(prediction, label, checkpoint)
     view = _view(checkpoint, encoded, prediction, words, unknown)
     if pipeline.pieces is not None:
         word_of_piece = pipeline.pieces.words_of_pieces(words)
@@ -167,18 +170,30 @@ def looking_inside(
             return encoded._replace(tokens=np.delete(encoded.tokens, position, axis=0))
         return pipeline.encode(" ".join(words[:position] + words[position + 1 :]))
 
-    if label is not None:
-        if label not in checkpoint.class_names:
-            hint = did_you_mean(printable(label), [*map(printable, checkpoint.class_names)])
-            raise MhaError(f"no class '{printable(label)}' in {checkpoint.name}", hint)
-        prediction = replace(prediction, label=label, probability=prediction.probabilities[label])
-    column, falls = checkpoint.class_names.index(prediction.label), list[float]()
+    falls = list[float]()
     for start in range(0, len(words), OCCLUSIONS):
         probabilities_NC = yield [without(position) for position in range(start, min(start + OCCLUSIONS, len(words)))]
-        falls += [prediction.probability - probability for probability in probabilities_NC[:, column].tolist()]
+        falls += [prediction.probability - probability for probability in probabilities_NC[:, class_ids].sum(axis=1).tolist()]
     looked_at = np.mean([weights_HLL.mean(axis=(0, 1)) for weights_HLL in view.weights], axis=0)
-    explanation = Explanation(words, unknown, view.subwords, prediction, falls, looked_at.tolist(), columns=columns)
+    explanation = Explanation(words, unknown, view.subwords, prediction, falls, looked_at.tolist(), columns=columns, class_ids=class_ids)
     return explanation, replace(view, columns=columns)
+
+
+def _of_label(prediction: Prediction, label: str | None, checkpoint: Checkpoint) -> tuple[Prediction, list[int]]:
+    """A prediction with its answer as the label, or the class or node of a name, and the classes whose probabilities add up to its own."""
+    names, levels, node = checkpoint.class_names, prediction.levels, None
+    if label is None and levels:
+        node, label, *_ = prediction.node(prediction.level_threshold)
+    label = prediction.label if label is None else label
+    if node is None and label not in names:
+        nodes = levels.names if levels else names
+        if label not in nodes:
+            hint = did_you_mean(printable(label), [*map(printable, nodes)])
+            raise MhaError(f"no class '{printable(label)}' in {checkpoint.name}", hint)
+        node = nodes.index(label)
+    class_ids = levels.classes_at(node) if levels and node is not None else [names.index(label)]
+    probabilities = [*prediction.probabilities.values()]
+    return replace(prediction, label=label, probability=sum(probabilities[class_id] for class_id in class_ids)), class_ids
 
 
 def by_words(weights_HPP: Floats, word_of_piece: Sequence[int | None], num_words: int) -> Floats:

@@ -22,6 +22,7 @@ OWN = ""  # last part of a class that has others below it: it is a leaf of its o
 class Node(NamedTuple):
     """A node as the answer to a text."""
 
+    number: int
     name: str  # the beginning of a label
     path: tuple[str, ...]  # the names of its levels
     probability: float
@@ -95,6 +96,15 @@ class Levels:
         while (finer := self.depths[nodes] > level).any():
             nodes[finer] = self.parents[nodes[finer]]
         return nodes
+
+    def classes_at(self, node: int) -> list[int]:
+        """The classes at a node and below it."""
+        return [*np.flatnonzero(self.ancestors(self.node_of_class, self.depths[node]) == node)]
+
+    @property
+    def branches(self) -> list[str]:
+        """The node of the first level of each class, by its name, (C,)."""
+        return [self.names[node] for node in self.ancestors(self.node_of_class, 1)]
 
     def _families_at(self, depth: int) -> tuple[Array, int, Array]:
         """The first node of each family at a depth, the end of the last family, and their parents."""

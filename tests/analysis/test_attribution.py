@@ -64,7 +64,7 @@ def test_equals_a_computation_written_out(num_classes: int) -> None:
                 tape.watch(point)
                 probability = probabilities_from_embeddings(point, weights)[class_id]
             expected += (tape.gradient(probability, point).numpy() * words.numpy()).sum(axis=-1) / steps
-        found, difference = integrated_gradients(checkpoint, TEXT, label, steps=steps)
+        found, difference = integrated_gradients(checkpoint, TEXT, [class_id], steps=steps)
         assert found == pytest.approx(expected.tolist(), abs=1e-5)
         start = probabilities_from_embeddings(places, weights)[class_id]
         assert difference == pytest.approx(said.probabilities[label] - float(start), abs=1e-5)
@@ -73,7 +73,7 @@ def test_equals_a_computation_written_out(num_classes: int) -> None:
 
 def incompleteness(checkpoint: Checkpoint, steps: int) -> float:
     """How far the attributions are from summing to the difference of the probabilities."""
-    attributions, difference = integrated_gradients(checkpoint, TEXT, checkpoint.class_names[1], steps=steps)
+    attributions, difference = integrated_gradients(checkpoint, TEXT, [1], steps=steps)
     return abs(sum(attributions) - difference)
 
 
@@ -89,9 +89,9 @@ def test_attributions_sum_to_what_the_words_add(name: str) -> None:
 
 @pytest.mark.parametrize("batch_tokens", [1, 40, 1_000_000])
 def test_how_many_points_are_computed_together_changes_nothing(batch_tokens: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected, _ = integrated_gradients(small_checkpoint(), TEXT, "pos", steps=11)
+    expected, _ = integrated_gradients(small_checkpoint(), TEXT, [1], steps=11)
     monkeypatch.setattr(attribution, "BATCH_TOKENS", batch_tokens)
-    found, _ = integrated_gradients(small_checkpoint(), TEXT, "pos", steps=11)
+    found, _ = integrated_gradients(small_checkpoint(), TEXT, [1], steps=11)
     assert found == pytest.approx(expected, abs=1e-6)
 
 
@@ -101,6 +101,6 @@ def test_a_word_that_the_model_cannot_see_gets_nothing() -> None:
     table = checkpoint.weights["embedding/token_embedding/words"].copy()
     table[1] = 0.0
     blind = dataclasses.replace(checkpoint, weights={**checkpoint.weights, "embedding/token_embedding/words": table})
-    attributions, _ = integrated_gradients(blind, "the unheard film", "pos")
+    attributions, _ = integrated_gradients(blind, "the unheard film", [1])
     assert attributions[1] == 0.0
     assert attributions[0] != 0.0

@@ -108,8 +108,8 @@ def test_json_and_the_page_have_everything(explain: Mha, small: Path, tmp_path: 
 def test_gradients_beside_it(explain: Mha, small: Path, tmp_path: Path) -> None:
     from mha_cli.analysis.inside.attribution import integrated_gradients
 
-    result, prediction = explain(TEXT, "--gradients", "--html", "why.html"), explain_text(read_checkpoint(small), TEXT).prediction
-    expected, _ = integrated_gradients(read_checkpoint(small), TEXT, prediction.label)
+    result, class_ids = explain(TEXT, "--gradients", "--html", "why.html"), explain_text(read_checkpoint(small), TEXT).class_ids
+    expected, _ = integrated_gradients(read_checkpoint(small), TEXT, class_ids)
     assert result.code == 0
     assert "integrated" in result.stdout
     for value in expected:

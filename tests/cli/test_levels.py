@@ -1,15 +1,16 @@
 """Labels in levels, through the commands."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from mha_cli.checkpoint.file import write_checkpoint
+from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.config.settings import Config
 from mha_cli.runtime.classifier import Classifier
-from mha_cli.runtime.levels import Levels
+from mha_cli.runtime.levels import THRESHOLDS, Levels, hierarchical_scores
 from tests.checkpoints import small_checkpoint
 from tests.cli.command import Mha, set_all
 from tests.tables import write_table
@@ -28,8 +29,6 @@ def _model(cwd: Path) -> None:
 
 
 def nodes(cwd: Path) -> tuple[Levels, np.ndarray]:
-    from mha_cli.checkpoint.file import read_checkpoint
-
     predictions = Classifier(read_checkpoint(cwd / "model.keras")).predict(TEXTS)
     levels = Levels(NAMES, ">")
     return levels, levels.probabilities(np.array([[*each.probabilities.values()] for each in predictions], np.float32))
@@ -91,6 +90,40 @@ def test_labels_are_scored_however_their_levels_are_spaced(mha: Mha, cwd: Path) 
     assert (found["accuracy"], found["levels"]) == (expected["accuracy"], expected["levels"])
 
 
+def test_batch_and_serve_answer_as_predict(mha: Mha, cwd: Path) -> None:
+    answers = [json.loads(line) for line in mha("predict", "-c", "model.keras", "--input", "texts.csv", "--json").lines]
+    assert {len(answer["path"]) for answer in answers} == {1, 2}
+    mha("batch", "texts.csv", "-c", "model.keras", "--output", "parts", "--workers", "1").well()
+    (part,) = (cwd / "parts").glob("texts-*.jsonl")
+    assert [json.loads(line)["label"] for line in part.read_text().splitlines()] == [answer["label"] for answer in answers]
+    pytest.importorskip("fastapi")
+    from tests.serve.services import ask, service
+
+    with service(read_checkpoint(cwd / "model.keras")) as port:
+        assert ask(port, "/predict", {"texts": TEXTS}) == (200, answers)
+        for text, answer in zip(TEXTS, answers, strict=True):
+            found = ask(port, "/explain", {"text": text})[1]
+            assert found["answer"] == answer | {"id": 1}
+            assert (found["explanation"]["label"], found["attention"]["label"]) == (answer["label"], answer["label"])
+
+
+@pytest.mark.parametrize(
+    ("label", "below"),
+    [((), None), (("--label", "software"), NAMES[2:]), (("--label", NAMES[3]), NAMES[3:])],
+    ids=["answer", "node", "class"],
+)
+def test_explain_looks_at_a_node(label: tuple[str, ...], below: Sequence[str] | None, mha: Mha, cwd: Path) -> None:
+    classifier, text = Classifier(read_checkpoint(cwd / "model.keras")), "not the film"
+    whole, *without = classifier.predict([text, "the film", "not film", "not the"])
+    below = below or [name for name in NAMES if name.startswith(whole.answer or "")]
+    found = mha("explain", "-c", "model.keras", text, "--json", *label).json
+    assert found["label"] == (label[1] if label else whole.answer)
+    before, *after = (sum(each.probabilities[name] for name in below) for each in (whole, *without))
+    assert found["occlusion"] == pytest.approx([before - one for one in after], abs=1e-6)
+    assert found["probability"] == pytest.approx(before)
+    assert mha("attention", "-c", "model.keras", text, "--json").json["label"] == whole.answer
+
+
 def test_evaluate(mha: Mha, cwd: Path) -> None:
     levels, of_nodes = nodes(cwd)
     scores = mha("evaluate", "model.keras", "--data", "texts.csv", "--json").json["levels"]
@@ -105,11 +138,28 @@ def test_evaluate(mha: Mha, cwd: Path) -> None:
         assert words in " ".join(shown.replace("│", " ").split())
 
 
+def test_find_threshold(mha: Mha, cwd: Path) -> None:
+    levels, of_nodes = nodes(cwd)
+    truth = levels.node_of_class[[0, 1, 2, 3, 0]]
+    scored = mha("evaluate", "model.keras", "--data", "texts.csv", "--find-threshold", "f1", "--output", "new.keras", "--json").json[
+        "levels"
+    ]
+    of_thresholds = {share: hierarchical_scores(levels, levels.finest(of_nodes, share), truth)[2] for share in THRESHOLDS}
+    assert scored["f1"] == max(of_thresholds.values()) > of_thresholds[0.4]
+    assert read_checkpoint(cwd / "new.keras").level_threshold == scored["threshold"]
+
+
 def test_what_does_not_fit_is_one_line(mha: Mha, cwd: Path) -> None:
     write_checkpoint(cwd / "flat.keras", small_checkpoint(NAMES))
     refused = mha("predict", "-c", "flat.keras", "--level", "1", "a film")
     fault = "error: --level: the labels of the model have no levels; leave it out, or train with data.label_levels\n"
     assert (refused.code, refused.stderr) == (2, fault)
+    for model, asked, way_out in (("flat", "f1", "precision=P or recall=P"), ("model", "recall=0.9", "f1")):
+        refused = mha("evaluate", f"{model}.keras", "--data", "texts.csv", "--find-threshold", asked)
+        fault = f"error: --find-threshold: f1 is for labels in levels, and they have no other; write {way_out}\n"
+        assert (refused.code, refused.stderr) == (2, fault)
+    refused = mha("explain", "-c", "model.keras", "--label", "hardwear", "a film")
+    assert (refused.code, refused.stderr) == (2, "error: no class 'hardwear' in model.keras; did you mean hardware?\n")
     refused = mha("predict", "-c", "model.keras", "--only", "hardwear", "a film")
     assert (refused.code, refused.stderr) == (2, "error: --only hardwear: no class of the model; did you mean hardware?\n")
 

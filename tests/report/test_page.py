@@ -10,7 +10,8 @@ import pytest
 
 from mha_cli.analysis.evaluation import ClassScore, Confusion
 from mha_cli.analysis.inside.head_scores import HeadReport
-from mha_cli.config.settings import SampleData
+from mha_cli.analysis.level_scores import LevelScores
+from mha_cli.config.settings import Config, SampleData
 from mha_cli.preparation.scored_texts import labelled_texts
 from mha_cli.report.contents import Mistake, Report, report
 
@@ -126,6 +127,25 @@ def test_what_is_missing_is_told(made: Report, tmp_path: Path) -> None:
         ('class="word"', "الفريق"),
         ('class="note" dir="ltr"', "(1,234 words)"),
     ]
+
+
+def test_classes_in_levels_are_folded_by_branch(made: Report, tmp_path: Path) -> None:
+    names, data = ("a > c", "a > b", "d"), {"source": "files", "train": "a.csv", "label_levels": ">"}
+    scored = dataclasses.replace(
+        made.evaluation,
+        classes=[ClassScore(name, 0.5, 0.5, 0.5, 7) for name in names],
+        confusion=[[2, 3, 5], [1, 4, 0], [1, 0, 7]],
+        levels=LevelScores([0.75, 0.5625], 0.5, 0.7, 0.7, 0.7123, 0.7, 4, 6),
+    )
+    config = Config.model_validate(made.checkpoint.config.model_dump() | {"data": data})
+    checkpoint = dataclasses.replace(made.checkpoint, class_names=names, config=config)
+    source = page_of(dataclasses.replace(made, evaluation=scored, checkpoint=checkpoint), tmp_path)
+    summaries = [" ".join(found.split()) for found in re.findall(r"<summary>(.*?)</summary>", source)]
+    branches = ["a: F1 76.92%, precision 90.91%, recall 66.67%, 15 texts", "d: F1 70.00%, precision 58.33%, recall 87.50%, 8 texts"]
+    assert summaries[:2] == branches
+    assert source.index("a &gt; b</th>", source.index(branches[0])) < source.index("a &gt; c</th>", source.index(branches[0]))
+    for wanted in ("accuracy of each level75.00% · 56.25%", "hierarchical F10.7123"):
+        assert wanted in text_of(source)
 
 
 def test_many_classes_and_heads_that_were_not_silenced(made: Report, tmp_path: Path) -> None:

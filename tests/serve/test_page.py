@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
+from mha_cli.config.settings import Config
 from mha_cli.serve.server import Limits
 from tests.browser import open_page
 from tests.checkpoints import small_checkpoint
@@ -118,6 +119,25 @@ def test_many_classes_are_folded_and_several_labels_named(browser: Browser) -> N
         page.get_by_text("2 more classes").click()
         sync_api.expect(page.locator("#others bdi")).to_have_text(ranked[10:])
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_classes_in_levels_are_folded_below_their_branches(browser: Browser) -> None:
+    names = ("hardware > ink", "hardware > paper", "other", "software > login", "software > mail > inbox")
+    checkpoint, data = small_checkpoint(names), {"source": "files", "train": "a.csv", "label_levels": ">"}
+    checkpoint = replace(checkpoint, config=Config.model_validate(checkpoint.config.model_dump() | {"data": data}))
+    with service(checkpoint) as port, open_page(browser, f"http://127.0.0.1:{port}/", width=360) as (page, told):
+        answered(page, "the film was superb")
+        found = ask(port, "/predict", {"text": "the film was superb"})[1]["probabilities"]
+        sums = {branch: sum(found[name] for name in names if name.startswith(branch)) for branch in ("hardware", "other", "software")}
+        ranked = sorted(sums, key=lambda branch: -sums[branch])
+        sync_api.expect(page.locator("#classes > li > bdi")).to_have_text(ranked)
+        assert page.locator("#classes > li > .number").all_text_contents() == [f"{sums[branch]:.4f}" for branch in ranked]
+        assert not page.get_by_text("hardware > ink", exact=True).is_visible()
+        page.locator("#classes > li", has_text="hardware > ink").locator("summary", has_text="2 classes").click()
+        below = sorted(names[:2], key=lambda name: -found[name])
+        sync_api.expect(page.locator("#classes details[open] bdi")).to_have_text(below)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        assert not [line for line in told if "://" not in line]
 
 
 def test_an_example_can_be_clicked(page: Page) -> None:

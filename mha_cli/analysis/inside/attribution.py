@@ -5,6 +5,7 @@ Axes: S steps along the path, L length, D model width.
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,10 @@ STEPS = 64  # points of the path at which the gradient is taken
 BATCH_TOKENS = 4_096  # tokens of all points in a batch; long texts take one point at a time
 
 
-def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: int = STEPS) -> tuple[list[float], float]:
-    """How much each word adds to the probability of the class ``label``, on a straight path from zero embeddings to those of the text.
+def integrated_gradients(checkpoint: Checkpoint, text: str, class_ids: Sequence[int], steps: int = STEPS) -> tuple[list[float], float]:
+    """How much each word adds to the probability of a class, or of several together.
+
+    It is measured on a straight path from zero embeddings to those of the text.
 
     Positions and the linear model do not change along the path. The attribution of a word is its embedding times the mean gradient along
     the path (midpoint rule, S steps). All attributions add up to the change of the probability, up to the error of the midpoint rule.
@@ -32,7 +35,6 @@ def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: i
     words = pipeline.read_words(text)
     code = pipeline.encode(text if pipeline.pieces is None else " ".join(words))  # as `looking_inside` reads it
     tokens = code.for_encoder
-    class_id = checkpoint.class_names.index(label)
     memory_estimate = dataclasses.replace(checkpoint.memory_estimate, gradient=True)
     memory_estimate.refuse_too_long(len(tokens))
     model = to_model(checkpoint)
@@ -43,13 +45,13 @@ def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: i
     linear_1U = linear_logits_of(model, tf.constant(code.tokens[None]))
 
     def probability(path_SLD: Any) -> Any:
-        """Probability of the class, (S,)."""
+        """Probability of the classes, (S,)."""
         embedded_SLD = embedding.with_positions(token_embedding.with_neighbours(path_SLD, no_padding_1L))
         mask_SL, linear_SU = (tf.repeat(array, tf.shape(path_SLD)[0], axis=0) for array in (no_padding_1L, linear_1U))
         probabilities = after_embedding(model, embedded_SLD, mask_SL, linear_SU)
         if probabilities.shape[-1] == 1:
-            return probabilities[:, 0] if class_id == 1 else 1.0 - probabilities[:, 0]
-        return probabilities[:, class_id]
+            probabilities = tf.concat([1.0 - probabilities, probabilities], axis=1)
+        return tf.reduce_sum(tf.gather(probabilities, class_ids, axis=1), axis=1)
 
     shares_S11 = ((np.arange(steps, dtype=np.float32) + 0.5) / steps)[:, None, None]
     mean_gradient_LD = tf.zeros_like(words_1LD[0])
