@@ -15,7 +15,7 @@ from mha_cli.records.parquet import row_too_long, whole_file
 from mha_cli.records.reader import Reading
 from mha_cli.records.record import Columns, shown_columns
 from mha_cli.records.rows import Row
-from mha_cli.records.tables import csv_row
+from mha_cli.records.tables import csv_row, header_among
 
 LOOK_AHEAD = 100  # rows in which the header is looked for
 _SHEET = re.compile(r"(.+\.(?:xlsx|ods))#(.+)", re.IGNORECASE | re.DOTALL)
@@ -40,7 +40,7 @@ def sheet_rows(pieces: Iterable[bytes], reading: Reading) -> Iterator[Row]:
             lines = islice(_output(file, sheet, name), 1, None)
             rows = (Row(cells, [csv_row(cells)], number) for number, cells in enumerate(lines, 1))
             ahead = list(islice(rows, LOOK_AHEAD))
-            if (top := _header_at([row.values for row in ahead], columns)) is None:
+            if (top := _header_at(ahead, columns)) is None:
                 first = first or next((row for row in ahead if row.values), None)
                 continue
             if len(names) > 1 and not reading.sheet:
@@ -65,15 +65,18 @@ def sheet_names(file: IO[bytes], reading: Reading) -> list[str]:
     return names
 
 
-def _header_at(rows: Sequence[list[str]], columns: Columns) -> int | None:
-    """The first row that names the columns, or if all are numbers, the first one with as many filled cells as half of the rows."""
-    filled = [sum(map(bool, map(str.strip, row))) for row in rows]
+def _header_at(rows: Sequence[Row], columns: Columns) -> int | None:
+    """The row that names the columns, or if all are numbers, the first one with as many filled cells as half of the rows."""
+    if columns.has_header:
+        header = header_among(zip(rows), columns)
+        return header and rows.index(header)
+    filled = [sum(map(bool, map(str.strip, row.values))) for row in rows]
     usual = sorted(filter(None, filled))
-    least = 1 if columns.has_header or not usual else usual[(len(usual) - 1) // 2]
+    least = usual[(len(usual) - 1) // 2] if usual else 1
     for at, row in enumerate(rows):
         with suppress(MhaError):
             if filled[at] >= least:
-                columns.find([cell.strip() for cell in row], "")
+                columns.find([cell.strip() for cell in row.values], "")
                 return at
     return None
 

@@ -3,6 +3,7 @@
 import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, islice
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ from mha_cli.records.headers import are_numbers, is_header
 from mha_cli.records.lines import MAX_LINE_BYTES
 from mha_cli.records.objects import as_text, without_surrogates
 from mha_cli.records.reader import Reading, StreamWarnings
-from mha_cli.records.record import SEPARATORS, Record, is_number, joined
+from mha_cli.records.record import SEPARATORS, Columns, Record, is_number, joined
 from mha_cli.records.rows import MOST_BLANK, Row, TableLines, num_quoted_rows
 
 EXCEL_LINE = re.compile(rb"sep=([,;|\t])\r?\n")  # what Excel may put before a table
@@ -27,8 +28,35 @@ def table_rows(preferred: str, lines: Iterable[bytes | MhaError], reading: Readi
         next(table)
         separator = excel[1].decode()
     else:
+        _skip_titles(table, reading)
         separator = find_separator(table, preferred, reading)
     return separator, table.rows(separator)
+
+
+def header_among(tables: Iterable[Sequence[Row]], columns: Columns) -> Row | None:
+    """The first row that names the columns, below rows of fewer cells, which are titles; each row may be cut in several ways."""
+    most = 0
+    for rows in tables:
+        sizes = [sum(map(bool, map(str.strip, row.values))) for row in rows]
+        for row, size in zip(rows, sizes, strict=True):
+            with suppress(MhaError):
+                if size > most:  # so that no row of the table, which has as many cells, is taken for a title
+                    columns.find([cell.strip() for cell in row.values], "")
+                    return row
+        most = max(most, *sizes)
+    return None
+
+
+def _skip_titles(lines: TableLines, reading: Reading) -> None:
+    """Skip what is above the header among the first rows, and note it."""
+    columns, quiet = reading.columns, replace(reading, warnings=StreamWarnings(), strict=False)
+    tables = [TableLines(_first_lines(lines), quiet).rows(separator) for separator in SEPARATORS]
+    header = header_among(islice(zip(*tables, strict=False), MOST_BLANK), columns._replace(fields=())) if columns.has_header else None
+    above = header.line - 1 if header else 0
+    if num_titles := sum(bool((lines.peek(ahead) or b"").strip(b' ,;|\t\r\n"')) for ahead in range(above)):
+        for _ in range(above):
+            next(lines)
+        reading.warnings.note(f"{reading.name}: the header is in row {above + 1}; skipped above it: {plural(num_titles, 'row')}")
 
 
 def find_separator(lines: TableLines, preferred: str, reading: Reading) -> str:
@@ -96,11 +124,7 @@ def row_records(rows: Iterator[Row], reading: Reading, separator: str = ",") -> 
         return
     location, num_columns = f"{reading.name}:{first.line}", len(first.values)
     names = [value.strip() for value in first.values]
-    try:
-        texts_at, fields_at = columns.find(names, location)
-    except MhaError:
-        refuse_title(first, rows, columns.texts[0], reading.name)
-        raise
+    texts_at, fields_at = columns.find(names, location)
     has_header, header = columns.has_header or are_numbers(names), b"".join(first.lines)
     if not has_header:
         if is_header(first.values, [at for at in (*texts_at, *fields_at) if at < num_columns], len(texts_at)):
@@ -131,22 +155,6 @@ def row_records(rows: Iterator[Row], reading: Reading, separator: str = ",") -> 
         warnings.count_quoted_rows(first_quoted, num_drawn, reading.no_quoting)
     if empty and header and columns.required:
         raise no_texts_below(reading.name)
-
-
-def refuse_title(first: Row, below: Iterable[Row], column: str, name: str) -> None:
-    """Raise an MhaError if the first row of a table is a title: it has one cell that is not blank, and a row below names the column."""
-    if len(title := [cell for value in first.values if (cell := value.strip())]) > 1:
-        return
-    for row in islice(below, MOST_BLANK):
-        line = b"".join(row.lines).decode("utf-8", "replace").strip()
-        if column in (cell.strip(' "') for separator in SEPARATORS for cell in line.split(separator)):
-            raise title_above(f"{name}:{first.line}", title[0], line)
-
-
-def title_above(location: str, title: str, header: str) -> MhaError:
-    """The fault of a table whose first row is a title."""
-    fault = f'"{printable(title)}" is a title above the header {printable(header)}'
-    return MhaError(f"{location}: {fault}", "remove the lines above the header")
 
 
 def other_width(row: Row, num_columns: int, separator: str, name: str, header: bool) -> MhaError:

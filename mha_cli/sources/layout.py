@@ -21,7 +21,7 @@ from mha_cli.records.readers import Format, format_of, text_lines
 from mha_cli.records.record import SEPARATORS, TEXT_COLUMN, Columns, is_number, shown_columns
 from mha_cli.records.rows import Row
 from mha_cli.records.spreadsheets import file_and_sheet, sheet_names, sheet_rows
-from mha_cli.records.tables import no_texts_below, other_width, table_rows, title_above
+from mha_cli.records.tables import no_texts_below, other_width, table_rows
 from mha_cli.sources.combined_labels import find_combined, find_levels
 from mha_cli.sources.labels import labels_in, mark_of, name_of
 from mha_cli.sources.raw_files import file_pieces, file_reading, is_folder, labelled_format, unpacked_file
@@ -197,7 +197,7 @@ def _table(
         else:
             plain = {plain_name(name) for name in below.columns if below.header}
             if len(plain) > 1 and "" not in plain and (plain & USUAL_NAMES or max(map(len, values.values())) >= LEAST_TEXTS):
-                raise title_above(f"{reading.name}:{top}", title, ", ".join(below.columns))
+                return below, values
     header = bool(rows) and (columns.has_header or has_header(rows[0], rows[1:]))
     if header and len(rows) == 1:
         if broken:
