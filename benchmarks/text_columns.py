@@ -15,11 +15,11 @@ from texts import score_peer
 WAYS = {"title": ("title",), "body": ("body",), "both": ("title", "body")}
 
 
-def score(train: Path, test: Path, columns: tuple[str, ...], config: str, seed: int) -> float:
+def score(train: Path, test: Path, columns: tuple[str, ...], config: str, seed: int, *more: str) -> float:
     """Test accuracy of a recipe that reads these columns."""
     with tempfile.TemporaryDirectory() as folder:
         run = str(Path(folder) / "run")
-        settings = [f"data.train={train}", f"data.text_column=[{', '.join(columns)}]", "data.label_column=label", f"seed={seed}"]
+        settings = [f"data.train={train}", f"data.text_column=[{', '.join(columns)}]", "data.label_column=label", f"seed={seed}", *more]
         options = [part for setting in settings for part in ("--set", setting)]
         harness.run_command(harness.mha_command("train", "--config", config, "--output", run, *options))
         scored = harness.run_command(harness.mha_command("evaluate", run, "--data", str(test), "--json"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
@@ -126,8 +127,6 @@ def _store(files: Sequence[str], form: Format | None, reading: options.LabelledF
     from mha_cli.sources.raw_files import byte_order_mark_of, matching_paths
 
     remarks, column = list[str](), reading.text_column or TEXT_COLUMN
-    if JOINT in column:
-        raise MhaError("--text-column is given twice, and a labelling is about one column", "give it once; the others are shown beside it")
     inputs = [path for given in files if given != STANDARD_INPUT for path in matching_paths(given)]
     if output.exists() and any(os.path.exists(path) and os.path.samefile(path, output) for path in inputs):
         raise MhaError(f"--output {shown_path(output)}: is the file of the texts", "name another file, which will hold the labelled ones")
@@ -167,7 +166,8 @@ def _doubted(store: LabelStore) -> Mapping[int, Suggestion]:
 
 def _settings(store: LabelStore) -> list[str]:
     """What a config has to say about the file of labels."""
-    settings = {"data.train": str(store.path), "data.text_column": store.text_column, "data.label_column": store.label_column}
+    text_column = json.dumps(store.text_columns, ensure_ascii=False) if JOINT in store.text_column else store.text_column
+    settings = {"data.train": str(store.path), "data.text_column": text_column, "data.label_column": store.label_column}
     if store.several:
         settings["data.label_separator"] = LABEL_SEPARATOR
     usual = {"data.text_column": TEXT_COLUMN, "data.label_column": "label"}

@@ -13,7 +13,7 @@ from functools import partial
 from rich.console import Console
 from rich.text import Text
 
-from mha_cli.errors import MhaError, printable
+from mha_cli.errors import JOINT, MhaError, printable
 from mha_cli.labelling.keys import are_typed, begins, class_keys, key_meanings
 from mha_cli.labelling.session import Session, Shown
 
@@ -85,10 +85,15 @@ class _Labelling:
         if shown.done:
             lines += [Text(), Text("All texts have an answer. Backspace undoes the last one, q ends.", "bold")]
         else:
-            text = [printable(line, MOST_CHARACTERS) for line in shown.text[:MOST_CHARACTERS].splitlines()]
+            text = list[Text]()
+            for name, part in zip(self._session.text_columns, shown.text[:MOST_CHARACTERS].split(JOINT), strict=False):
+                text += [
+                    *([Text(printable(name), "dim")] if name else []),
+                    *(Text(printable(line, MOST_CHARACTERS), "bold") for line in part.splitlines()),
+                ]
             columns = [f"{printable(name)}: {printable(value, 200)}" for name, value in shown.columns.items()]
             drawn = [shown.drawn] if shown.drawn else []
-            lines += [Text(), *(Text(line, "bold") for line in text), Text(), *(Text(line, "dim") for line in columns + drawn), Text()]
+            lines += [Text(), *text, Text(), *(Text(line, "dim") for line in columns + drawn), Text()]
             lines += self._answers()
         lines += [Text(), *map(Text, self._help())]
         with self._console.capture() as screen:

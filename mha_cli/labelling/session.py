@@ -78,6 +78,7 @@ class Session:
         seed: int = 0,
     ) -> None:
         self.classes, self.words, self.several = tuple(classes), words, store.several
+        self.text_columns = store.text_columns if len(store.text_columns) > 1 else [""]  # names of the parts of a text
         self._store, self._review, self._lock = store, review, RLock()
         digest = partial(blake2b, digest_size=8, salt=seed.to_bytes(8))
         digests = [int.from_bytes(digest(text.encode("utf-8", "replace")).digest()) for text in store.texts]

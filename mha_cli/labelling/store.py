@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mha_cli.config.settings import LABEL_SEPARATOR
-from mha_cli.errors import MhaError, printable, shown_path
+from mha_cli.errors import JOINT, MhaError, printable, shown_path
 from mha_cli.labelling.next_texts import same_text
 from mha_cli.records.objects import as_text
 from mha_cli.records.reader import Reading
@@ -36,7 +36,7 @@ class LabelStore:
     Args:
         path: file of labels, which no other process may write until ``close``. One that is there is continued, with all its rows.
         records: texts with all their columns.
-        text_column: their column.
+        text_column: their column, or several with ``JOINT`` between them.
         label_column: column of labels, in the texts, if they have it, and in the file.
         several: whether a text may have several labels; lists and cells with a separator that are there mean it as well.
         mark: byte-order mark of the file, if it is to have one.
@@ -47,19 +47,21 @@ class LabelStore:
     ) -> None:
         self.path, self.text_column = path, TEXT_COLUMN if is_number(text_column) else text_column
         self.label_column = "label" if is_number(label_column) else label_column  # the file of labels has a header
-        self._own_columns = self.text_column, self.label_column, DRAWN
+        self.text_columns = self.text_column.split(JOINT)
+        self._own_columns = *self.text_columns, self.label_column, DRAWN
         if len(set(self._own_columns)) < len(self._own_columns):
             raise MhaError(f"label column {printable(label_column)}: the file of labels has its own column of that name", "name another")
         self.texts, self._rows = list[str](), list[list[dict[str, Any]]]()  # of each text, the columns of all its records
         self.answers: dict[int, Answer] = {}  # of texts by their numbers, in the order of labelling; replaced, never changed
         self._numbers = dict[int, int]()  # of texts, by ``same_text``
+        given = text_column.split(JOINT)
         for record in filter(lambda record: record.text.strip(), records):
             number = self._numbers.setdefault(same_text(record.text), len(self.texts))
             if number == len(self.texts):
                 self.texts.append(record.text)
                 self._rows.append([])
             values: Any = record.fields[0]
-            self._rows[number].append({name: value for name, value in values.items() if name != text_column})
+            self._rows[number].append({name: value for name, value in values.items() if name not in given})
         with ExitStack() as stack:
             stack.enter_context(held(path))
             unknown_rows, continued = self._read() if path.exists() else ([], {})
@@ -78,7 +80,7 @@ class LabelStore:
                 drawn = str(rows[0].get(DRAWN)) if number in continued else GIVEN
                 self.answers[number] = Answer(found.pop() or (), drawn if drawn in (RANDOM, CHOSEN) else GIVEN)
         names = dict.fromkeys(chain.from_iterable(chain(unknown_rows, *self._rows)))
-        self._names = [self.text_column, *(name for name in names if name not in self._own_columns), self.label_column, DRAWN]
+        self._names = [*self.text_columns, *(name for name in names if name not in self._own_columns), self.label_column, DRAWN]
         header = dict(zip(self._names, self._names, strict=True))
         self._head = mark + b"".join(csv_line(row, self._names) for row in [header, *unknown_rows])
         self._unanswered = continued.keys() - self.answers.keys()  # whose rows stay in the file as they are until there is an answer
@@ -133,7 +135,7 @@ class LabelStore:
         return (class_name(cell, shown_path(self.path), self.label_column),)
 
     def _lines_of(self, number: int, answer: Answer | None) -> bytes:
-        own = {self.text_column: self.texts[number]}
+        own = dict(zip(self.text_columns, self.texts[number].split(JOINT, len(self.text_columns) - 1), strict=True))
         if answer is not None:
             own |= {self.label_column: LABEL_SEPARATOR.join(answer.labels), DRAWN: answer.drawn}
         return b"".join(csv_line(row | own, self._names) for row in self._rows[number])

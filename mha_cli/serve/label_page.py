@@ -71,7 +71,8 @@ def label_application(session: Session, access: Access, next_command: str = "") 
         classes, several = session.classes, session.several
         keys, meanings = list(class_keys(classes).items()), key_meanings(classes, several)
         words = [[*session.words.get(name, ())] for name in classes]
-        about = {"classes": classes, "words": words, "several": several, "types": are_typed(classes), "keys": keys, "meanings": meanings}
+        about: dict[str, Any] = {"classes": classes, "words": words, "several": several, "parts": session.text_columns}
+        about |= {"types": are_typed(classes), "keys": keys, "meanings": meanings}
         return state(session.current(), secret=access.secret, command=next_command, **about)
 
     @guarded.post("/answer")

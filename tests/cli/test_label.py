@@ -127,6 +127,17 @@ def test_a_labelling_and_the_training_that_it_ends_with(cwd: Path) -> None:
     run_here(*command[1:], "--set", "training.epochs=1", cwd=cwd).well()
 
 
+def test_the_parts_of_a_text_have_their_names(cwd: Path) -> None:
+    write_table(cwd / "texts.csv", [(f"title {number}", text) for number, text in TEXTS], "subject,body")
+    with terminal(cwd, "--classes", "classes.yaml", "--text-column", "subject", "--text-column", "body") as shown:
+        screen = shown.until("keys")
+        assert re.search(r"\n *subject *\r\n *title (\d+) *\r\n *body *\r\n *\w+ film of \w+ \1 *\r\n", screen)
+        shown.press("1", "1 of 60 texts labelled")
+        command = shlex.split(shown.end("q")[1].splitlines()[-1])
+    assert {*rows(cwd)[0]} == {"subject", "body", "label", "drawn"}
+    assert command[-1] == 'data.text_column=["subject", "body"]'
+
+
 def test_ctrl_c_loses_nothing_and_another_start_goes_on(cwd: Path) -> None:
     with terminal(cwd, "--classes", "classes.yaml") as shown:
         shown.until("keys")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mha_cli.config.loading import load_config
-from mha_cli.errors import MhaError
+from mha_cli.errors import JOINT, MhaError
 from mha_cli.labelling import store as stores
 from mha_cli.labelling.store import CHOSEN, GIVEN, RANDOM, Answer, LabelStore
 from mha_cli.records.record import Record
@@ -55,6 +55,26 @@ def test_all_columns_are_kept_and_records_of_one_text_share_an_answer(tmp_path: 
     settings = [f"data.train={tmp_path / 'labels.csv'}", "data.text_column=review"]
     source = open_source(load_config(Path("configs/text.yaml"), settings).data)
     assert [(text.text, text.label) for text in source.read("train")] == [("dull,\nand long", "neg")] + [("a fine film", "pos")] * 2
+
+
+def test_the_parts_of_a_text_stay_in_their_columns(tmp_path: Path) -> None:
+    table, both = "id,title,body,label\n1,Ink,none left,\n2,,so so,\n", JOINT.join(("title", "body"))
+    with opened(tmp_path, table, column=both) as store:
+        assert store.texts == [f"Ink{JOINT}none left", f"{JOINT}so so"]
+        assert (store.columns(0), store.text_columns) == ({"id": "1"}, ["title", "body"])
+        for number, label in enumerate(("pos", "neg")):
+            store.write(number, Answer((label,), RANDOM))
+    labelled = [
+        {"title": "Ink", "body": "none left", "id": "1", "label": "pos", "drawn": "random"},
+        {"title": "", "body": "so so", "id": "2", "label": "neg", "drawn": "random"},
+    ]
+    assert rows(tmp_path) == labelled
+    with opened(tmp_path, table, column=both) as store:
+        assert [answer.labels for answer in store.answers.values()] == [("pos",), ("neg",)]
+    (tmp_path / "labels.csv").unlink()
+    with opened(tmp_path, f'review\n"a {JOINT} b"\n', "other.csv") as store:
+        store.write(0, Answer(("pos",), RANDOM))
+        assert rows(tmp_path)[0]["review"] == f"a {JOINT} b"
 
 
 def test_a_file_with_a_byte_order_mark_is_gone_on_with(tmp_path: Path) -> None:

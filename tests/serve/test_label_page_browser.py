@@ -15,8 +15,11 @@ import pytest
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
+from mha_cli.errors import JOINT
 from mha_cli.labelling.assessment import Assessment, Estimate
 from mha_cli.labelling.session import Session
+from mha_cli.labelling.store import LabelStore
+from mha_cli.records.record import Record
 from tests.browser import open_page
 from tests.pages.pages import HOSTILE
 from tests.serve.labellings import COMMAND, Labelling, labelling, session
@@ -244,6 +247,14 @@ def test_hostile_and_long_texts_stay_text(browser: Browser, labels: Path) -> Non
         assert page.locator("#command").text_content() == COMMAND
         page.locator("#back").click()
         assert text(page) in [row["text"] for row in rows]
+
+
+def test_the_parts_of_a_text_have_their_names(browser: Browser, labels: Path) -> None:
+    row = {"title": "حبر", "body": "none left"}
+    store = LabelStore(labels, [Record(JOINT.join(row.values()), b"", (row,))], JOINT.join(row))
+    with opened(browser, Session(store, CLASSES, {}), width=390) as (page, _):
+        assert page.locator("#text > *").all_text_contents() == ["title", "حبر", "body", "none left"]
+        assert page.evaluate("getComputedStyle(document.getElementById('text')).direction") == "rtl"  # that of the text
 
 
 def test_what_the_labels_tell_is_shown_and_no_more(browser: Browser, labels: Path) -> None:
