@@ -50,7 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("sets", nargs="+", metavar="NAME")
-    parser.add_argument("--pairs", type=int, nargs=2, default=[5_000, 3_000], metavar="N", help="to learn from, and to score")
+    parser.add_argument("--pairs", type=int, nargs=2, default=[3_000, 2_000], metavar="N", help="to learn from, and to score")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     rng, encoder = random.Random(arguments.seed), EncoderFeatures(Path(os.environ["MHA_MINILM"]))

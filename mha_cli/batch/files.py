@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, TypeAlias
-from urllib.parse import unquote
 
 from mha_cli.errors import EXIT_USAGE, MhaError, reason_of, shown_path
+from mha_cli.records.queries import SQLITE
 from mha_cli.records.spreadsheets import file_and_sheet
-from mha_cli.sources.raw_files import matching_paths
+from mha_cli.sources.raw_files import matching_paths, without_file_scheme
 from mha_cli.system.remote_files import Found, RemoteFiles, Status, remote_files, shown_faults
 from mha_cli.system.whole_files import atomic_replace, locked
 
@@ -95,12 +95,10 @@ class Folder:
 
 def files_of(given: str) -> tuple[Files, str]:
     """The file system of a path or URI, and the path or pattern in it."""
-    scheme, marked, rest = given.partition("://")
-    if not marked:
-        return LocalFiles(), given
-    if scheme == "file":
-        return LocalFiles(), unquote(rest)
-    return remote_files(given)
+    if given.startswith(SQLITE):
+        raise MhaError(f"{shown_path(given)}: a query, and mha batch reads files", "answer it with mha predict --input")
+    given = without_file_scheme(given)
+    return remote_files(given) if "://" in given else (LocalFiles(), given)
 
 
 def _status_of(result: os.stat_result) -> Status:

@@ -27,8 +27,7 @@ def matching_paths(given: str) -> list[str]:
     """Files and folders that match a pattern with ``*``, ``?``, ``[…]`` or ``**``, in natural order; a path without them is itself."""
     if given.startswith(SQLITE):
         return [given]
-    if given.startswith("file://"):
-        given = unquote(given.removeprefix("file://"))
+    given = without_file_scheme(given)
     pattern, sheet = file_and_sheet(os.path.expanduser(given))
     behind = f"#{sheet}" if sheet else ""
     if "://" in pattern:
@@ -38,6 +37,11 @@ def matching_paths(given: str) -> list[str]:
     if not (paths := glob.glob(pattern, recursive=True)):
         raise MhaError(f"{shown_path(given)}: no file matches", "check the pattern; relative paths start at the current folder")
     return [path + behind for path in sorted(paths, key=natural_order)]
+
+
+def without_file_scheme(given: str) -> str:
+    """The path or pattern that a URI of this machine means; all else as it is."""
+    return unquote(given.removeprefix("file://")) if given.startswith("file://") else given
 
 
 def natural_order(name: str) -> tuple[list[tuple[int, str]], str]:

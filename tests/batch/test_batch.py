@@ -431,4 +431,5 @@ def test_workbooks_and_one_of_their_sheets(batch: Mha, folder: Path) -> None:
     manifests = [json.loads(path.read_text()) for path in (folder / "out").glob("_*.json")]
     assert sorted(len(manifest["warnings"]) for manifest in manifests) == [0, 2]
     result = batch("sqlite:films.db#SELECT text FROM films")
-    assert (result.code, "no such file or folder" in result.stderr) == (2, True)
+    told = "error: sqlite:films.db#SELECT text FROM films: a query, and mha batch reads files; answer it with mha predict --input\n"
+    assert (result.code, result.stderr) == (2, told)
