@@ -21,7 +21,6 @@ from text_columns import score
 from mha_cli.runtime.encoder_features import EncoderFeatures
 
 Pair = tuple[str, str, str]
-FROZEN, FINE_TUNED = "training.trainable_blocks=0", "training.trainable_blocks=all"
 
 
 def pairs_of(path: Path, number: int, rng: random.Random) -> list[Pair]:
@@ -72,8 +71,8 @@ def main() -> None:
                 with file.open("w", encoding="utf-8", newline="") as opened:
                     csv.writer(opened).writerows([("one", "other", "label"), *pairs])
             encoders = f"model.pretrained={os.environ['MHA_MINILM']}"
-            ways = {"recipe text": (), "frozen": (encoders, FROZEN), "fine-tuned": (encoders, FINE_TUNED)}
-            for way, settings in ways.items():
+            for way, blocks in {"recipe text": "", "frozen": "0", "fine-tuned": "all"}.items():
+                settings = (encoders, f"training.trainable_blocks={blocks}") if blocks else ()
                 accuracy = score(*files, ("one", "other"), "pretrained" if settings else "text", arguments.seed, *settings)
                 print(f"{name}, {way}: {accuracy:.2%}", flush=True)
 
