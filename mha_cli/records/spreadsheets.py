@@ -68,7 +68,7 @@ def sheet_names(file: IO[bytes], reading: Reading) -> list[str]:
 def _header_at(rows: Sequence[Row], columns: Columns) -> int | None:
     """The row that names the columns, or if all are numbers, the first one with as many filled cells as half of the rows."""
     if columns.has_header:
-        header = header_among(zip(rows), columns)
+        header = header_among(zip(rows), columns, wider=False)
         return header and rows.index(header)
     filled = [sum(map(bool, map(str.strip, row.values))) for row in rows]
     usual = sorted(filter(None, filled))

@@ -33,14 +33,14 @@ def table_rows(preferred: str, lines: Iterable[bytes | MhaError], reading: Readi
     return separator, table.rows(separator)
 
 
-def header_among(tables: Iterable[Sequence[Row]], columns: Columns) -> Row | None:
-    """The first row that names the columns, below rows of fewer cells, which are titles; each row may be cut in several ways."""
+def header_among(tables: Iterable[Sequence[Row]], columns: Columns, wider: bool = True) -> Row | None:
+    """The first row that names the columns, if ``wider`` below rows of fewer cells; each row may be cut in several ways."""
     most = 0
     for rows in tables:
         sizes = [sum(map(bool, map(str.strip, row.values))) for row in rows]
         for row, size in zip(rows, sizes, strict=True):
             with suppress(MhaError):
-                if size > most:  # so that no row of the table, which has as many cells, is taken for a title
+                if size > most or not wider:  # so that no row of the table, which has as many cells, is taken for a title
                     columns.find([cell.strip() for cell in row.values], "")
                     return row
         most = max(most, *sizes)
