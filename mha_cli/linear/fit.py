@@ -11,6 +11,7 @@ import numpy as np
 from mha_cli.arrays import Floats
 from mha_cli.config.parameters import context_words
 from mha_cli.config.settings import Config
+from mha_cli.corpus.batches import scoring_batches
 from mha_cli.corpus.class_weights import loss_weights
 from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.linear.composition import linear_of
@@ -21,9 +22,8 @@ from mha_cli.linear.one_vs_rest import FOLDS, FOLDS_OF_MANY, Examples, LinearMod
 from mha_cli.linear.regularization import CHOICE_TEXTS, choose_regularization
 from mha_cli.linear.stacking import fit_stack
 from mha_cli.linear.stored_features import StoredFeatures, store_features
-from mha_cli.model.classifier import build_linear
-from mha_cli.model.outputs import compile_forward, predict_outputs
 from mha_cli.preparation.prepare import PreparedData
+from mha_cli.runtime.forward import ForwardPass
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import MemoryEstimate
@@ -58,13 +58,13 @@ def refit_linear_model(config: Config, data: PreparedData, fitted: LinearModel, 
 def linear_logits(config: Config, data: PreparedData, texts: EncodedTexts, fitted: LinearModel) -> Floats:
     """The logits of texts by the linear model, its bias included, (N, U)."""
     assert config.linear
-    num_classes, units = len(data.class_names), len(fitted.bias)
-    layer = build_linear(config.linear, len(data.vocabulary), units)
-    layer.build((None, *config.text.token_shape))
-    layer.set_weights([*fitted.weights.values()])
-    memory_estimate = MemoryEstimate(config.model, num_classes, linear=config.linear, characters=config.text.subword_characters)
-    words = dataclasses.replace(texts, pieces=None)
-    return predict_outputs(compile_forward(layer, config.text.token_shape), memory_estimate, words, units) + fitted.bias
+    forward = ForwardPass({f"linear/{name}": weight for name, weight in fitted.weights.items()}, config)
+    characters = config.text.subword_characters
+    memory_estimate = MemoryEstimate(config.model, len(data.class_names), linear=config.linear, characters=characters)
+    logits_NU = np.empty((len(texts), len(fitted.bias)), np.float32)
+    for rows in scoring_batches(texts.lengths, memory_estimate):
+        logits_NU[rows] = forward.linear_logits(texts.padded(rows))
+    return logits_NU + fitted.bias
 
 
 class _Fit:
