@@ -28,13 +28,14 @@ from sklearn.svm import LinearSVC
 
 from mha_cli.arrays import Array, Bools, Float64s, Floats, Int64s
 from mha_cli.config.parameters import num_outputs
-from mha_cli.linear.dual_descent import dual_descent
+from mha_cli.linear.dual_descent import FEW_TEXTS, dual_descent
 from mha_cli.linear.features import NgramEmbeddings
 from mha_cli.linear.stored_features import StoredFeatures, stored, with_sums
 from mha_cli.sources.targets import Labels, are_several, class_sizes, has_class, one_hot
 from mha_cli.system.callbacks import SILENT, Callbacks, counted_down
 
 TOLERANCE = 1e-2  # tolerance of the solver; a smaller one changes only digits that do not generalize
+PASSES, PASSES_OVER_MANY = 1_000, 8  # most passes of the solver, and over ``FEW_TEXTS`` or more, where later ones gain nothing
 LARGEST_DUAL_C = 30.0  # beyond it, dual coordinate descent converges slowly, and texts are few: the primal solver is quick
 MOST_ONE_BY_ONE = 14_000  # features of a text × units × ∛C, since a large C takes passes, up to which a solver per unit is quicker
 MOST_PRIOR_TEXTS = 3  # texts of the usual mix of classes that are added to those that have a feature: as many as classes, at most these
@@ -148,6 +149,7 @@ def _one_by_one(examples: Examples, regularization: Regularization, callbacks: C
     norm_F[:buckets] = np.sqrt(squares[columns < buckets].sum() / examples.total) or 1.0  # not from rounded sums
     read.data /= norm_F[columns]
     weights_FU, bias_U = np.zeros((features.shape[1], units), np.float32), np.zeros(units)
+    passes = PASSES if len(labels) < FEW_TEXTS else PASSES_OVER_MANY
     for unit in counted_down(range(units if examples.features.nnz else 0), f"{what}, class", callbacks):
         is_class = has_class(labels, 1 if units == 1 else unit)
         if is_class.all() or not is_class.any():
@@ -155,8 +157,9 @@ def _one_by_one(examples: Examples, regularization: Regularization, callbacks: C
             continue
         weights = examples.weights * _label_weights(is_class, examples.times) if are_several(labels) else examples.weights
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # what a thousand passes leave does not generalize
-            model = LinearSVC(C=c, dual=c <= LARGEST_DUAL_C, tol=TOLERANCE, random_state=0).fit(read, is_class, weights)
+            warnings.simplefilter("ignore", ConvergenceWarning)  # what these passes leave does not generalize
+            solver = LinearSVC(C=c, dual=c <= LARGEST_DUAL_C, tol=TOLERANCE, max_iter=passes, random_state=0)
+            model = solver.fit(read, is_class, weights)
         weights_FU[occurring, unit] = regularization.scale * (model.coef_[0] * weight_F / norm_F)
         bias_U[unit] = model.intercept_[0]
     return weights_FU, regularization.scale * bias_U, mean_F[buckets:]
