@@ -149,7 +149,8 @@ def _one_by_one(examples: Examples, regularization: Regularization, callbacks: C
     norm_F[:buckets] = np.sqrt(squares[columns < buckets].sum() / examples.total) or 1.0  # not from rounded sums
     read.data /= norm_F[columns]
     weights_FU, bias_U = np.zeros((features.shape[1], units), np.float32), np.zeros(units)
-    passes = PASSES if len(labels) < FEW_TEXTS else PASSES_OVER_MANY
+    is_dual = c <= LARGEST_DUAL_C
+    passes = PASSES_OVER_MANY if is_dual and len(labels) >= FEW_TEXTS else PASSES
     for unit in counted_down(range(units if examples.features.nnz else 0), f"{what}, class", callbacks):
         is_class = has_class(labels, 1 if units == 1 else unit)
         if is_class.all() or not is_class.any():
@@ -158,7 +159,7 @@ def _one_by_one(examples: Examples, regularization: Regularization, callbacks: C
         weights = examples.weights * _label_weights(is_class, examples.times) if are_several(labels) else examples.weights
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # what these passes leave does not generalize
-            solver = LinearSVC(C=c, dual=c <= LARGEST_DUAL_C, tol=TOLERANCE, max_iter=passes, random_state=0)
+            solver = LinearSVC(C=c, dual=is_dual, tol=TOLERANCE, max_iter=passes, random_state=0)
             model = solver.fit(read, is_class, weights)
         weights_FU[occurring, unit] = regularization.scale * (model.coef_[0] * weight_F / norm_F)
         bias_U[unit] = model.intercept_[0]

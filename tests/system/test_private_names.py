@@ -8,7 +8,7 @@ import pytest
 
 NAMES = {
     ("tensorflow", "2.21.0"): ("tensorflow.python.framework.ops:gradient_registry._registry",),
-    ("keras", "3.15.1"): ("keras:Model._flatten_layers", "keras:optimizers.Adam._get_variable_index"),
+    ("keras", "3.15.1"): ("keras:Model._flatten_layers",),
     ("tensorflow-datasets", "4.9.10"): ("tensorflow_datasets:features.FeatureConnector.cls_from_name",),
     ("typer", "0.29.2"): (
         "typer.core:TyperArgument", "typer.core:TyperCommand.make_parser", "typer.core:TyperGroup.resolve_command",

@@ -38,7 +38,6 @@ def test_importing_is_silent_and_leaves_keras_settings_alone(tmp_path: Path) -> 
 def test_a_command_does_not_look_through_what_it_has_imported() -> None:
     start = "import gc, sys; sys.argv = ['mha', '--version']; from mha_cli.cli.app import main\ntry: main()\nexcept SystemExit: pass"
     code = f"{start}\nimport mha_cli.report.contents; assert gc.isenabled() and gc.get_freeze_count() > 100_000"
-    code += "; assert 'keras' in sys.modules and 'jax' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from mha_cli.config.settings import Config, TrainingConfig
 from mha_cli.model.classifier import build_classifier
-from mha_cli.training.optimizers import Adam, LazyAdam, LazyRMSprop, build_optimizer, learning_rate_schedule
+from mha_cli.training.optimizers import LazyAdam, LazyRMSprop, build_optimizer, learning_rate_schedule
 
 MIDDLE = [0.5 * (1 + math.sqrt(0.5)) / 2, 0.25, 0.5 * (1 - math.sqrt(0.5)) / 2]  # a quarter, half and three quarters down half a cosine
 
@@ -29,22 +29,6 @@ def test_learning_rates(schedule: str, num_steps: int, steps: list[int], expecte
     for step, rate in zip(steps, expected, strict=True):
         optimizer.iterations.assign(step)
         assert float(optimizer.learning_rate) == pytest.approx(rate, abs=1e-6)
-
-
-def test_adam_is_keras_adam() -> None:
-    rng = np.random.default_rng(0)
-    starts = [rng.normal(size=shape).astype(np.float32) for shape in ((5, 3), (2,))]
-    ours, theirs = [keras.Variable(start) for start in starts], [keras.Variable(start) for start in starts]
-    options = {"weight_decay": 0.01, "global_clipnorm": 1.0}
-    optimizers = Adam(0.1, **options), keras.optimizers.Adam(0.1, **options)
-    for optimizer, weights in zip(optimizers, (ours, theirs), strict=True):
-        optimizer.build(weights)
-    for _ in range(4):
-        gradients = [tf.constant(rng.normal(size=start.shape), tf.float32) for start in starts]
-        for optimizer, weights in zip(optimizers, (ours, theirs), strict=True):
-            optimizer.apply(gradients, weights)
-    for our, their in zip([*ours, *optimizers[0].variables], [*theirs, *optimizers[1].variables], strict=True):
-        np.testing.assert_allclose(np.array(our), np.array(their), rtol=1e-5, atol=1e-6)
 
 
 def test_lazy_adam_on_all_rows_is_adam() -> None:
