@@ -174,16 +174,11 @@ def read_checkpoint(path: Path) -> Checkpoint:
         return _read_archive(archive)
 
 
-def read_metrics(path: Path) -> Mapping[str, float]:
-    """The metrics of the training alone."""
+def read_config_and_metrics(path: Path) -> tuple[Config, dict[str, float]]:
+    """The config and the metrics of the training, without the weights."""
     with open_archive(path, *MEMBER_SETS) as archive:
-        return _metrics(_read_description(archive), archive.name)
-
-
-def read_config(path: Path) -> Config:
-    """The config alone."""
-    with open_archive(path, *MEMBER_SETS) as archive:
-        return _config(_read_description(archive), archive.name)
+        description = _read_description(archive)
+        return _config(description, archive.name), _metrics(description, archive.name)
 
 
 def _read_archive(archive: Archive) -> Checkpoint:

@@ -1,16 +1,16 @@
 """The command line: every command, and how errors reach the user."""
 
 import errno
+import io
 import os
+import re
 import sys
 from typing import Annotated
 
 from typer import Abort, Context, Exit, Option, Typer
 
 from mha_cli.cli.command import Group
-from mha_cli.cli.missing import missing_package
 from mha_cli.cli.stopping import end_in_order
-from mha_cli.cli.terminal import prepare_streams
 from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError, printable, reason_of, shown_path
 from mha_cli.system import tensorflow_setup
 from mha_cli.system.memory import out_of_memory
@@ -25,6 +25,8 @@ app = Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+PACKAGES = {"sklearn": "scikit-learn", "ruamel": "ruamel-yaml"}  # by the module, where their names differ by more than - and _
 
 
 def _print_version(context: Context, wanted: bool) -> None:
@@ -81,6 +83,16 @@ def main() -> None:
         sys.exit(code)
 
 
+def prepare_streams() -> None:
+    """Make stdout and stderr escape characters that their encoding lacks; output to a closed one is lost, as in /dev/null."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # printing would fail, or go to the other stream
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (it stays open to the end)
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def _dash_hint(error: Exception) -> str:
     """A hint for a text that is taken for an option; empty where an option was meant, or the command takes no text."""
     context = getattr(error, "ctx", None)
@@ -106,3 +118,22 @@ def _fail(message: str, code: int) -> None:
         traceback.print_exc()
     print(f"error: {message}", file=sys.stderr)
     sys.exit(code)
+
+
+def missing_package(error: ModuleNotFoundError) -> str:
+    """One line on the package that is missing and how to install it; empty if mha does not declare it."""
+    from importlib.metadata import PackageNotFoundError, requires  # slow
+
+    module = (error.name or "").partition(".")[0]
+    package = PACKAGES.get(module, module.replace("_", "-"))
+    try:
+        declared = requires("mha") or []
+    except PackageNotFoundError:  # a checkout that is not installed
+        declared = []
+    for requirement in declared:
+        requirement = requirement.partition(";")[0]
+        name = re.split(r"[^\w.-]", requirement)[0]
+        if re.sub(r"[_.]", "-", name).lower() == package:
+            way_out = f"pip install '{requirement}', or all of mha: pip install . in your copy of its repository"
+            return f"this needs {name}, which is not installed; {way_out}"
+    return ""

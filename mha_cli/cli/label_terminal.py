@@ -14,8 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from mha_cli.errors import JOINT, MhaError, printable
-from mha_cli.labelling.keys import are_typed, begins, class_keys, key_meanings
-from mha_cli.labelling.session import Session, Shown
+from mha_cli.labelling.session import Session, Shown, are_typed, begins, class_keys, key_meanings
 
 BACK, FORTH, BACKSPACE, ENTER, ESCAPE, END = ("\x1b[D", "\x1bOD"), ("\x1b[C", "\x1bOC"), ("\x7f", "\b"), ("\r", "\n"), "\x1b", "\x04"
 CLEAR = "\x1b[H\x1b[2J"

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mha_cli.cli.inputs import load_checkpoint, standard_input
 from mha_cli.cli.options import LabelledFileOptions
-from mha_cli.cli.output import answer_format, opened_output, refuse_output
+from mha_cli.cli.output import answer_format, counter, opened_output, refuse_output
 from mha_cli.cli.progress import progress
-from mha_cli.cli.terminal import counter
 from mha_cli.config.settings import FilesData
 from mha_cli.errors import JOINT, MhaError, plural, printable, shown_path
 from mha_cli.records.objects import ABSENT, as_text, json_line, value_at

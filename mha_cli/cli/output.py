@@ -8,13 +8,14 @@ import re
 import signal
 import stat
 import sys
+import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, TypeAlias, cast
 
-from mha_cli.errors import EXIT_FAILURE, MhaError, need, reason_of, shown_path
+from mha_cli.errors import EXIT_FAILURE, MhaError, need, plural, reason_of, shown_path
 from mha_cli.records.readers import EXTENSIONS, Format, extension_of
 from mha_cli.sources.raw_files import byte_order_mark_of
 from mha_cli.system.whole_files import Stream, atomic_write
@@ -106,3 +107,28 @@ def save_picture(figure: Figure, path: Path) -> set[str]:
     except ValueError as error:
         raise MhaError(f"{shown_path(path)}: cannot be drawn: {error}", exit_code=EXIT_FAILURE) from None
     return {chr(int(match[1])) for warning in caught if (match := _NO_GLYPH.match(str(warning.message)))}
+
+
+@contextmanager
+def counter(shown: bool) -> Iterator[Callable[[int], None]]:
+    """A function that counts further texts, if ``shown``, in a line on a terminal that appears after half a second and stays."""
+    shown = shown and sys.stderr.isatty() and os.environ.get("TERM") not in {"dumb", "unknown"}
+    count, start, drawn = 0, time.monotonic(), 0.0
+
+    def draw(end: str) -> None:
+        nonlocal drawn
+        drawn = time.monotonic() - start
+        line = f"{plural(count, 'text')} in {drawn:,.1f} s, {count / drawn:,.0f} texts/s"
+        print(f"\r\x1b[K{line}", end=end, file=sys.stderr, flush=True)
+
+    def add(number: int) -> None:
+        nonlocal count
+        count += number
+        if shown and time.monotonic() - start >= (drawn + 0.2 if drawn else 0.5):
+            draw("")
+
+    try:
+        yield add
+    finally:
+        if drawn:
+            draw("\n")

@@ -11,8 +11,7 @@ from typer import Argument, Context, Exit, Option
 
 from mha_cli.cli import options
 from mha_cli.cli.inputs import decodable, load_checkpoint, look_at_names, refuse_no_text, standard_input
-from mha_cli.cli.output import answer_format, opened_output
-from mha_cli.cli.terminal import counter
+from mha_cli.cli.output import answer_format, counter, opened_output
 from mha_cli.errors import EXIT_FAILURE, MhaError, plural, printable
 from mha_cli.records.reader import shown_warnings
 from mha_cli.records.readers import format_of

@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
 
-from mha_cli.labelling.features import word_features
+from mha_cli.config.settings import TextConfig
 from mha_cli.labelling.next_texts import cosines, representatives, same_text
 from mha_cli.runtime.encoder_features import EncoderFeatures
 from mha_cli.system.callbacks import SILENT, Callbacks
+from mha_cli.text.tokenizer import make_tokenizer
 
 MOST_COMPARED = 4_000  # texts, drawn at random from more: each is compared with each
+BUCKETS = 2**18  # of words by hash, so that texts without any word are features as well: zeros
 SAME = 1.0 - 1e-5  # cosine from which on two texts are one
 
 
@@ -67,3 +70,13 @@ def typical_texts(
 def random_part(values: Sequence[Any], seed: int) -> list[Any]:
     """The values in random order, at most as many of them as are compared."""
     return [values[at] for at in np.random.default_rng(seed).permutation(len(values))[:MOST_COMPARED]]
+
+
+def word_features(texts: Iterable[str]) -> Any:
+    """Sparse (N, F): the logarithmic TF-IDF of the words that at least two texts share, each row with norm 1, or zeros."""
+    words = HashingVectorizer(
+        analyzer=make_tokenizer(TextConfig()), n_features=BUCKETS, alternate_sign=False, norm=None, dtype=np.float32
+    ).transform(texts)
+    num_texts_F = words.getnnz(axis=0)
+    shared = words[:, num_texts_F >= min(2, num_texts_F.max())]
+    return TfidfTransformer(sublinear_tf=True).fit_transform(shared)

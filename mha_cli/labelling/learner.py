@@ -11,8 +11,7 @@ import numpy as np
 
 from mha_cli.arrays import Bools, Floats
 from mha_cli.labelling.assessment import Assessment, assess
-from mha_cli.labelling.features import word_features
-from mha_cli.labelling.first_texts import first_texts
+from mha_cli.labelling.first_texts import first_texts, word_features
 from mha_cli.labelling.model import Model, fit_model
 from mha_cli.labelling.next_texts import margin, most_useful
 from mha_cli.labelling.store import RANDOM, Answer, LabelStore

@@ -16,8 +16,7 @@ from mha_cli.config.settings import Config
 from mha_cli.corpus.corpus import Corpus, counted
 from mha_cli.corpus.encoded_texts import EncodedTexts, encode_texts, join_texts
 from mha_cli.errors import MhaError, listed, plural, printable, shown_path
-from mha_cli.preparation.class_texts import class_texts
-from mha_cli.preparation.guessed_texts import GuessedTexts
+from mha_cli.preparation.class_texts import GuessedTexts, class_texts
 from mha_cli.preparation.made_texts import made_texts
 from mha_cli.preparation.training_on import facts_beside, in_words_beside, refuse_other_settings, stages_of
 from mha_cli.pretrained.folder import PretrainedEncoder, read_pretrained, with_pretrained

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from mha_cli.checkpoint.file import Checkpoint, read_config
+from mha_cli.checkpoint.file import Checkpoint, read_config_and_metrics
 from mha_cli.config.decisions import Facts
 from mha_cli.config.loading import config_from_dict, config_of, config_to_dict
 from mha_cli.config.settings import Config, FilesData
@@ -29,7 +29,7 @@ def config_to_train_on(run: Path, overrides: Sequence[str]) -> Config:
         raise MhaError(f"--from {shown_path(run)}: no run with {CONFIG} and {CHECKPOINT}", "give a folder that mha train has written")
     document = read_yaml(run / CONFIG)
     base = config_of(document)
-    if base.data != read_config(run / CHECKPOINT).data:
+    if base.data != read_config_and_metrics(run / CHECKPOINT)[0].data:
         fault = f"--from {shown_path(run)}: its {CONFIG} and its checkpoint do not name the same data, so none of it is read"
         raise MhaError(fault, f"put the {CONFIG} of its training back")
     config = config_of(document, overrides)

@@ -13,8 +13,7 @@ from fastapi.responses import HTMLResponse, Response
 from starlette.exceptions import HTTPException
 
 from mha_cli.errors import MhaError
-from mha_cli.labelling.keys import are_typed, class_keys, key_meanings
-from mha_cli.labelling.session import Session, Shown
+from mha_cli.labelling.session import Session, Shown, are_typed, class_keys, key_meanings
 from mha_cli.pages.inspection import label_page
 from mha_cli.records.objects import plain_json
 from mha_cli.serve.app import content_security_policy

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mha_cli.checkpoint.file import Checkpoint, read_metrics, write_checkpoint
+from mha_cli.checkpoint.file import Checkpoint, read_config_and_metrics, write_checkpoint
 from mha_cli.config.parameters import num_parameters
 from mha_cli.config.settings import Config
 from mha_cli.preparation.prepare import PreparedData
@@ -107,7 +107,7 @@ class RunFiles:
             vocabulary_size=len(data.vocabulary),
             seconds=sum(record.seconds for record in records),
             precision=precision,
-            metrics=read_metrics(self._output / CHECKPOINT) if self._is_chief else {},
+            metrics=read_config_and_metrics(self._output / CHECKPOINT)[1] if self._is_chief else {},
         )
         if self._is_chief:
             with atomic_write(self._output / METRICS) as file:

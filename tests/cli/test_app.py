@@ -15,9 +15,8 @@ import pytest
 import typer.main
 
 import mha_cli
-from mha_cli.cli.app import app
+from mha_cli.cli.app import app, missing_package
 from mha_cli.cli.command import load_command
-from mha_cli.cli.missing import missing_package
 from tests.checkpoints import small_checkpoint_file
 from tests.cli.command import (
     COMMAND,

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from mha_cli.cli.app import prepare_streams
 from mha_cli.cli.console import print_json
-from mha_cli.cli.terminal import prepare_streams
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.metrics.pairwise import cosine_similarity
 
-from mha_cli.preparation.self_training import guessed_labels, nearest_classes, surest
+from mha_cli.preparation.class_texts import guessed_labels, nearest_classes, surest
 
 
 def test_the_nearest_class_is_that_of_the_mean_line() -> None:
