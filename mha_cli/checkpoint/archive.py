@@ -21,8 +21,7 @@ from mha_cli.system.input_files import open_regular
 
 WAY_OUT = "give a checkpoint that `mha train` wrote"
 MAX_FILE_BYTES = 8_000_000_000
-MAX_READ_BYTES = 1 << 17
-"""Bytes that a read may ask for, so that an archive's directory, which zipfile reads whole, has a few thousand entries at most."""
+MAX_READ_BYTES = 1 << 17  # bytes that a read may ask for, so that an archive's directory, which zipfile reads whole, is small
 HEADER_BYTES, END_BYTES = 30, 22  # a member's header without its name, and the record that closes an archive without its comment
 
 

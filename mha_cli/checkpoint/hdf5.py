@@ -24,11 +24,10 @@ import numpy as np
 from mha_cli.arrays import Array
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
-DATATYPES = {
+DATATYPES = {  # the datatype messages of IEEE float32 and float16, little-endian, by NumPy's names
     "<f4": bytes.fromhex("11201f00 04000000 0000 2000 17 08 00 17 7f000000"),
     "<f2": bytes.fromhex("11200f00 02000000 0000 1000 0a 05 00 0a 0f000000"),
 }
-"""The datatype messages of IEEE float32 and float16, little-endian, by NumPy's names."""
 
 MESSAGES = NIL, DATASPACE, DATATYPE, FILL_VALUE, LAYOUT, SYMBOL_TABLE = 0x00, 0x01, 0x03, 0x05, 0x08, 0x11
 """Kinds of messages in an object header; any other kind is refused."""

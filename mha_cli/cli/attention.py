@@ -12,11 +12,6 @@ from mha_cli.cli.inputs import InspectedText, model_and_text
 from mha_cli.cli.output import refuse_output, refuse_picture, save_picture
 from mha_cli.errors import printable, shown_path
 
-EXAMPLES = """mha attention "The acting was dreadful, not superb."
-mha attention "The acting was dreadful, not superb." --head 1 --png head.png
-mha attention "The acting was dreadful, not superb." --html attention.html
-mha attention --input review.txt --html attention.html"""
-
 
 def attention(
     context: Context,

@@ -13,11 +13,6 @@ from mha_cli.errors import EXIT_FAILURE, plural
 from mha_cli.records.reader import shown_warnings
 from mha_cli.system.processor import prepare_to_compute
 
-EXAMPLES = """mha batch reviews --output labels
-mha batch "archive/**/*.jsonl.gz" --output labels --output-format parquet
-mha batch s3://bucket/reviews --output s3://bucket/labels
-mha batch reviews --output labels --shard 3/8"""
-
 
 def batch(
     files: Annotated[list[str], Argument(metavar="INPUT", help="Files, folders, patterns such as 'part-*.csv', or URIs (s3://…).")],

@@ -2,9 +2,11 @@
 
 import functools
 import re
+import tomllib
 from collections.abc import Callable
 from importlib import import_module
 from inspect import Parameter, Signature, signature
+from pathlib import Path
 from typing import Any
 
 from typer import Typer
@@ -13,25 +15,7 @@ from typer.main import get_command
 
 from mha_cli.errors import MhaError
 
-COMMANDS = {
-    "init": "Describe labelled texts, and write a config to train on them.",
-    "data": "Look at texts: counts, lengths, repeats; or find labels that may be wrong, texts to label, or how two people differ.",
-    "label": "Label texts one by one, in a browser or on a terminal, while a model learns beside it.",
-    "train": "Train a classifier from a YAML config; the best epoch on validation is kept.",
-    "evaluate": "Score a checkpoint on labelled texts, and find thresholds below which it withholds answers.",
-    "report": "Write a page on a run: figures, curves, confusions, mistakes and what decided them, word order, heads, settings.",
-    "compare": "Compare models on the same labelled texts: which is better, by how much, and whether that may be chance.",
-    "predict": "Classify texts: one output line per text, in order, as it arrives.",
-    "batch": "Classify many files, on one machine or many: one output file (part) each, one row per text.",
-    "serve": "Serve a model over HTTP: JSON for programs, and a page that answers while you type.",
-    "shuffle-test": "Show whether a model reads word order: score texts in order, then with the words of each shuffled.",
-    "attention": "Show which words look at which, head by head.",
-    "explain": "Show which words decided: how far the probability falls when a word is left out.",
-    "heads": "Show how much each attention head matters, and remove those that matter least.",
-    "export": "Write a checkpoint in a format that other programs run.",
-    "doctor": "Show versions, the machine, and where mha looks for data and checkpoints; check a checkpoint.",
-}
-"""Every command with the first line of its help, so that ``mha --help`` imports none of them."""
+COMMANDS = tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
 MAY_BE_EMPTY = {"text", "texts", "fields"}  # parameters whose value may be empty: a text without words, a column without a name
 
 
@@ -94,7 +78,7 @@ class Group(_HelpPage, TyperGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = {name: TyperCommand(name, help=line) for name, line in COMMANDS.items()}
+        self.commands = {name: TyperCommand(name, help=command["help"]) for name, command in COMMANDS.items()}
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that the arguments name, whole."""
@@ -106,9 +90,8 @@ class Group(_HelpPage, TyperGroup):
 def load_command(name: str) -> Any:
     """A whole command, from the module that is called like it."""
     name_in_python = name.replace("-", "_")
-    module = import_module(f"mha_cli.cli.{name_in_python}")
-    callback = _with_single_options(getattr(module, name_in_python))
-    examples = re.sub(r"\n(?! )", "\n\n", module.EXAMPLES)  # one per line; indented lines continue it
+    callback = _with_single_options(getattr(import_module(f"mha_cli.cli.{name_in_python}"), name_in_python))
+    examples = re.sub(r"\n(?! )", "\n\n", COMMANDS[name]["examples"])  # one per line; indented lines continue it
     app = Typer(add_completion=False, rich_markup_mode="rich")
     app.command(name, cls=Command, epilog=f"[bold]Examples[/bold]\n\n{examples}")(callback)
     return get_command(app)

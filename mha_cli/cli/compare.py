@@ -16,10 +16,6 @@ from mha_cli.errors import MhaError
 from mha_cli.runs import checkpoint_in
 from mha_cli.system.processor import prepare_to_compute
 
-EXAMPLES = """mha compare runs/imdb runs/imdb-fast
-mha compare runs/book runs/imdb runs/imdb-fast --data films.csv \\
-    --plot accuracy.png"""
-
 
 def compare(
     checkpoints: Annotated[list[Path], Argument(help="Checkpoints or run directories; baseline first.", autocompletion=checkpoints_like)],

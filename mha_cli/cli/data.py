@@ -29,14 +29,6 @@ if TYPE_CHECKING:
     from mha_cli.analysis.label_issues import LabelIssueReport
     from mha_cli.describe.profile import DataOverview, SplitOverview
 
-EXAMPLES = """mha data reviews.csv
-mha data text --set data.train=reviews.csv --set data.test=more.csv \\
-    --set data.label_column=stars
-mha data reviews.csv --label-issues 20 > label_issues.tsv
-mha data texts.csv --next 24 -o first.csv
-mha data new.csv --next 50 -c runs/reviews -o next.csv
-mha data anna.csv --agreement ben.csv"""
-
 BAR_WIDTH, SHOWN_CHARACTERS = 20, 100  # characters of the longest bar, and of a text
 
 

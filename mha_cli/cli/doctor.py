@@ -13,9 +13,6 @@ from mha_cli.errors import listed, plural
 
 SHOWN_CLASSES = 10
 
-EXAMPLES = """mha doctor
-mha doctor runs/imdb/checkpoint.keras --json"""
-
 
 def doctor(
     checkpoint: Annotated[Path | None, Argument(help="Checkpoint to check, or its run directory.", autocompletion=checkpoints_like)] = None,

@@ -22,13 +22,6 @@ from mha_cli.system.processor import prepare_to_compute
 if TYPE_CHECKING:
     from mha_cli.analysis.thresholds import Measure
 
-EXAMPLES = """mha evaluate runs/imdb
-mha evaluate runs/imdb/checkpoint.keras --data mine.csv \\
-    --text-column review --label-column verdict
-mha evaluate runs/sample --split twins --json
-mha evaluate runs/sample --find-threshold precision=0.95 \\
-    --output runs/sample"""
-
 
 def evaluate(
     checkpoint: options.CheckpointArgument,

@@ -11,12 +11,6 @@ from mha_cli.cli.inputs import InspectedText, model_and_text
 from mha_cli.cli.output import refuse_output
 from mha_cli.cli.progress import progress
 
-EXAMPLES = """mha explain "I expected the plot to be dreadful, and it was superb."
-mha explain "I expected the plot to be dreadful, and it was superb." \\
-    --gradients --html why.html
-mha explain --input reviews.csv --record 3 --text-column review
-mha explain "A superb film with a dreadful ending." --label neg"""
-
 
 def explain(
     context: Context,

@@ -13,14 +13,6 @@ from mha_cli.cli.output import refuse_output
 from mha_cli.cli.progress import progress
 from mha_cli.errors import printable
 
-EXAMPLES = """mha export runs/imdb/checkpoint.keras --format int8 --output small.keras \\
-    --data tfds:imdb_reviews
-mha export runs/imdb/checkpoint.keras --format onnx --output imdb.onnx
-mha export runs/imdb/checkpoint.keras --format saved-model \\
-    --output imdb-saved-model
-mha export runs/imdb/checkpoint.keras --format litert \\
-    --output imdb.tflite --json"""
-
 
 def export(
     checkpoint: options.CheckpointArgument,

@@ -15,9 +15,6 @@ from mha_cli.cli.progress import progress
 from mha_cli.errors import MhaError, plural
 from mha_cli.runs import is_own
 
-EXAMPLES = """mha heads runs/imdb --plot heads.png
-mha heads runs/sample --prune 2 --output runs/sample/pruned.keras --retrain 1"""
-
 
 def heads(
     checkpoint: options.CheckpointArgument,

@@ -18,11 +18,6 @@ from mha_cli.describe.new_config import new_config, test_part, test_share
 from mha_cli.errors import MhaError, listed, shown_path
 from mha_cli.system.whole_files import atomic_write
 
-EXAMPLES = """mha init reviews.csv
-mha init reviews.csv --text-column review --label-column stars \\
-    --output stars.yaml
-mha init "part-*.jsonl" --text-column text.body --json"""
-
 
 def init(
     files: Annotated[

@@ -32,10 +32,6 @@ if TYPE_CHECKING:
     from mha_cli.labelling.store import LabelStore
     from mha_cli.records.readers import Format
 
-EXAMPLES = """mha label new.csv --output labels.csv --classes classes.yaml
-mha label reviews.csv --label-column stars --output labels.csv --terminal
-mha label reviews.csv --label-column stars --output labels.csv --review"""
-
 
 def label(
     files: Annotated[list[str], Argument(metavar="FILE", help="Texts to label, in any format that mha predict reads.")],

@@ -24,14 +24,6 @@ if TYPE_CHECKING:
     from mha_cli.records.readers import Format
     from mha_cli.runtime.stream import Predicted
 
-EXAMPLES = """mha predict "A superb, moving film." "Two hours that I will not get back."
-mha predict < reviews.txt > labels.tsv
-zcat reviews.gz | mha predict --json -
-mha predict --input reviews.csv --text-column review --field id \\
-    --output labels.csv
-mha predict --input reviews.jsonl --only pos --threshold 0.9 > raves.jsonl
-mha predict --input reviews.txt --only neg --quiet && echo complaints"""
-
 
 def predict(
     context: Context,

@@ -65,10 +65,7 @@ def evaluation(result: Evaluation) -> None:
         "loss": f"{result.loss:.4f}",
         "ROC AUC": "not defined: a class does not occur" if result.roc_auc is None else f"{result.roc_auc:.4f}",
         "calibration error": f"{result.calibration_error:.4f}",
-        "cut to length": plural(result.num_truncated, "text"),
-        "unknown words": f"{result.unknown_share:.2%}",
-        "speed": f"{result.num_texts / result.seconds:,.0f} texts/s",
-        **_read_by_encoder(result),
+        **_of_reading(result),
     }
     print_figures(f"{result.data}, split {result.split}", figures.items())
     if result.levels:
@@ -91,10 +88,13 @@ def _print_levels(scores: LevelScores) -> None:
     print_figures("Levels", (accuracies | figures).items())
 
 
-def _read_by_encoder(result: Evaluation | LabelEvaluation) -> dict[str, str]:
-    if result.encoded_share == 1.0:
-        return {}
-    return {"read by the encoder": f"{result.encoded_share:.1%} of the texts"}
+def _of_reading(result: Evaluation | LabelEvaluation) -> dict[str, str]:
+    figures = {
+        "cut to length": plural(result.num_truncated, "text"),
+        "unknown words": f"{result.unknown_share:.2%}",
+        "speed": f"{result.num_texts / result.seconds:,.0f} texts/s",
+    }
+    return figures if result.encoded_share == 1.0 else figures | {"read by the encoder": f"{result.encoded_share:.1%} of the texts"}
 
 
 def label_evaluation(result: LabelEvaluation) -> None:
@@ -111,10 +111,7 @@ def label_evaluation(result: LabelEvaluation) -> None:
         "ranking precision": f"{result.ranking_average_precision:.4f}",
         "loss": f"{result.loss:.4f}",
         "labels per text": f"{given:.2f}; answered {answered:.2f}",
-        "cut to length": plural(result.num_truncated, "text"),
-        "unknown words": f"{result.unknown_share:.2%}",
-        "speed": f"{result.num_texts / result.seconds:,.0f} texts/s",
-        **_read_by_encoder(result),
+        **_of_reading(result),
     }
     print_figures(f"{result.data}, split {result.split}", figures.items())
     scored = [score for score in result.labels if score.f1 is not None]

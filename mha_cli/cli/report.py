@@ -17,11 +17,6 @@ from mha_cli.errors import MhaError, need, shown_path
 from mha_cli.runs import CHECKPOINT, read_history, run_name
 from mha_cli.system.working_memory import refuse_confusion_matrix
 
-EXAMPLES = """mha report runs/imdb
-mha report runs/sample --split twins --output twins.html
-mha report runs/imdb/checkpoint.keras --data mine.csv \\
-    --text-column review --label-column verdict"""
-
 NAME = "report.html"
 
 

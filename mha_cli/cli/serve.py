@@ -13,10 +13,6 @@ from mha_cli.cli.options import CheckpointOption
 from mha_cli.errors import need, printable
 from mha_cli.system.processor import prepare_to_compute
 
-EXAMPLES = """mha serve
-mha serve --checkpoint runs/imdb --port 8080
-curl http://127.0.0.1:8000/predict --json '{"text": "A superb film."}'"""
-
 
 def serve(
     checkpoint: CheckpointOption = None,

@@ -14,11 +14,8 @@ from mha_cli.cli.output import refuse_picture, save_picture
 from mha_cli.cli.progress import progress
 from mha_cli.errors import MhaError
 from mha_cli.runs import checkpoint_in, new_run_directory, refuse_used, run_name
-from mha_cli.system.cluster import refuse_several_workers
+from mha_cli.system.cluster import task_of
 from mha_cli.system.processor import prepare_to_compute
-
-EXAMPLES = """mha shuffle-test --config sample
-mha shuffle-test runs/book runs/book-no-positions --plot order.png"""
 
 
 def shuffle_test(
@@ -70,7 +67,8 @@ def shuffle_test(
             results = compare(models, shuffles, max_texts, seed, callbacks)
     else:
         settings, name = given_config(config, overrides)
-        refuse_several_workers(settings.training.distribution, "shuffle-test")
+        if task_of(settings.training.distribution).num_workers > 1:
+            raise MhaError("shuffle-test trains in one process, not on several workers", "set training.distribution=none")
         directory = output or new_run_directory(f"{name}-shuffle-test")
         refuse_used(directory)  # before TensorFlow is imported
         refuse_unreadable(settings.data, split)

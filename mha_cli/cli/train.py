@@ -19,11 +19,6 @@ from mha_cli.system.callbacks import SILENT
 from mha_cli.system.cluster import task_of
 from mha_cli.system.memory import settings_for_less_memory
 
-EXAMPLES = """mha train --config sample
-mha train --config imdb --set model.num_heads=8 --output runs/eight-heads
-mha train --config text --set data.train=reviews.csv
-mha train --from runs/reviews --set data.train=corrections.csv"""
-
 
 def train(
     config: options.ConfigOption = "",

@@ -83,12 +83,11 @@ class TfdsData(DataSettings):
 Column = Annotated[str | None, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
 """A column by its name, or by its number as a YAML file may have it."""
 
-SeveralColumns = Annotated[
+SeveralColumns = Annotated[  # a column, or several; in code their names with ``JOINT`` between them
     Annotated[str, Field(min_length=1)] | None,
     BeforeValidator(lambda value: JOINT.join(map(str, value)) if isinstance(value, list) else str(value) if type(value) is int else value),
     PlainSerializer(lambda value: value.split(JOINT) if value and JOINT in value else value, list[str] | str | None, when_used="json"),
 ]
-"""A column, or several; in code their names with ``JOINT`` between them."""
 
 Words = Annotated[str | list[str], BeforeValidator(lambda value: "" if value is None else value)]
 """What a class is about: a line, or several; empty for none."""
@@ -213,11 +212,10 @@ class TextConfig(Settings):
         return (None, 1 + self.subword_characters) if self.subword_characters else (None,)
 
 
-_WITHOUT_WORD_ORDER: dict[str, dict[str, Any]] = {
+_WITHOUT_WORD_ORDER: dict[str, dict[str, Any]] = {  # the most that settings may be in a model that ignores the order of words, by section
     "model": {"max_ngram": 1, "conv_kernel_size": 0},
     "linear": {"max_ngram": 1, "end_decay": 0, "context_windows": []},
 }
-"""The most that settings may be in a model that ignores the order of words, by section."""
 
 
 def _power_of_two(buckets: int) -> int:
@@ -227,11 +225,10 @@ def _power_of_two(buckets: int) -> int:
     return buckets
 
 
-DECIDED_BY_FOLDER = (
+DECIDED_BY_FOLDER = (  # settings of the encoder that nobody may set beside ``pretrained``
     "embed_dim", "positions", "max_ngram", "ngram_buckets", "ngram_dropout", "subword_buckets", "conv_kernel_size", "num_blocks",
     "num_heads", "key_dim", "feed_forward_dim", "activation", "normalization", "norm_epsilon",
 )  # fmt: skip
-"""Settings of the encoder that nobody may set beside ``pretrained``."""
 
 HeadCount = Annotated[int, Field(ge=1, le=256)]
 

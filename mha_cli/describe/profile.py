@@ -1,11 +1,11 @@
 """Labelled texts in figures: what `mha init` finds in files, and what `mha data` shows of the training and test data of a config."""
 
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import regex
 
 from mha_cli.arrays import Int64s
 from mha_cli.config.decisions import decide
@@ -24,15 +24,6 @@ from mha_cli.sources.targets import are_several
 from mha_cli.system.callbacks import SILENT, Callbacks
 
 MOST_PAIRS = 5  # of labels that come together
-
-# fmt: off
-RECOMMENDED_SCRIPTS = (
-    "Arabic", "Armenian", "Bengali", "Bopomofo", "Cyrillic", "Devanagari", "Ethiopic", "Georgian", "Greek", "Gujarati", "Gurmukhi",
-    "Hangul", "Han", "Hebrew", "Hiragana", "Kannada", "Katakana", "Khmer", "Lao", "Latin", "Malayalam", "Myanmar", "Oriya", "Sinhala",
-    "Tamil", "Telugu", "Thaana", "Thai", "Tibetan",
-)
-# fmt: on
-"""Source: Unicode Standard Annex 31, table 5, without Common and Inherited."""
 
 
 @dataclass(frozen=True)
@@ -170,12 +161,10 @@ def _histogram(lengths: Int64s) -> dict[int, int]:
 
 
 def _script_shares(characters: Mapping[str, int]) -> dict[str, float]:
-    """The share of letters in each script, the largest first, from the number of times that each character occurs."""
-    letters = {character: number for character, number in characters.items() if character.isalpha()}
-    together, counts = "".join(letters), Counter[str]()
-    for script in RECOMMENDED_SCRIPTS:
-        for character in regex.findall(rf"\p{{Script={script}}}", together):
-            counts[script] += letters.pop(character)
-    counts["other"] = sum(number for letter, number in letters.items() if regex.match(r"\P{Script=Common}", letter))
-    whole = counts.total()
-    return {script: number / whole for script, number in counts.most_common() if number}
+    """The share of letters in each script, the largest first; a letter's name in Unicode begins with its script."""
+    counts = Counter[str]()
+    for letter, number in characters.items():
+        if letter.isalpha():
+            script = unicodedata.name(letter, "other").removeprefix("HALFWIDTH ").partition(" ")[0]
+            counts["Han" if script == "CJK" else script.title()] += number
+    return {script: number / counts.total() for script, number in counts.most_common()}

@@ -18,7 +18,7 @@ from mha_cli.corpus.encoded_texts import EncodedTexts, encode_texts, join_texts
 from mha_cli.errors import MhaError, listed, plural, printable, shown_path
 from mha_cli.preparation.class_texts import GuessedTexts, class_texts
 from mha_cli.preparation.made_texts import made_texts
-from mha_cli.preparation.training_on import facts_beside, in_words_beside, refuse_other_settings, stages_of
+from mha_cli.preparation.training_on import in_words_beside, refuse_other_settings, stages_of
 from mha_cli.pretrained.folder import PretrainedEncoder, read_pretrained, with_pretrained
 from mha_cli.pretrained.vectors import VECTOR_FORMATS, WordVectors, read_vectors
 from mha_cli.runs import checkpoint_in
@@ -127,7 +127,8 @@ def prepare(
 
     facts = corpus.facts()
     if base:
-        facts = facts_beside(base, corpus, num_stages)
+        is_new = (corpus.stages >= num_stages) | (corpus.relabelled >= max(1, num_stages))
+        facts = corpus.facts(base.vocabulary, float(is_new.mean()))
     if config.auto:
         for line in in_words(config, facts):
             callbacks.note(line)

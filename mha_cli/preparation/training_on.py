@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from mha_cli.checkpoint.file import Checkpoint, read_config_and_metrics
-from mha_cli.config.decisions import Facts
 from mha_cli.config.loading import config_from_dict, config_of, config_to_dict
 from mha_cli.config.settings import Config, FilesData
 from mha_cli.config.yaml_file import read_yaml
@@ -70,12 +69,6 @@ def stages_of(base: Checkpoint | None, config: Config) -> int:
             raise MhaError(fault, "use --from, so that held-out texts stay held out")
         return 0
     return int(data == earlier and data.source != "memory")
-
-
-def facts_beside(base: Checkpoint, corpus: Corpus, num_stages: int) -> Facts:
-    """The numbers that decide settings of a training on."""
-    is_new = (corpus.stages >= num_stages) | (corpus.relabelled >= max(1, num_stages))
-    return corpus.facts(base.vocabulary, float(is_new.mean()))
 
 
 def in_words_beside(base: Checkpoint, corpus: Corpus, num_stages: int, validation: Rows) -> Iterator[str]:

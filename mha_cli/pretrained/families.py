@@ -143,10 +143,9 @@ _DISTILBERT = {
 
 _ROBERTA = Family("encoder.layer.", _BERT, {"type_vocab_size": 2, "pad_token_id": 1}, counts_from_padding=True)
 
-FAMILIES = {
+FAMILIES = {  # families by ``model_type`` of ``config.json``
     "bert": Family("encoder.layer.", _BERT, {"type_vocab_size": 2}),
     "distilbert": Family("transformer.layer.", _DISTILBERT, {}),
     "roberta": _ROBERTA,
     "xlm-roberta": _ROBERTA,
 }
-"""Families by ``model_type`` of ``config.json``."""

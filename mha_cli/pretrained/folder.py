@@ -26,12 +26,11 @@ TOKENIZER, WEIGHTS = "tokenizer.json", "model.safetensors"
 MAX_JSON_BYTES, MAX_WEIGHT_BYTES = 4_000_000, 1_200_000_000
 """Most bytes of other JSON and of a header of safetensors, and of the weights that are read, as they are on disk (those of XLM-R)."""
 
-OTHER_KINDS = {
+OTHER_KINDS = {  # how other files begin, what they are, and what to do
     b"version https://git-lfs": ("is a pointer of Git LFS and not the file itself", "fetch the file with git lfs pull"),
     b"PK\3\4": ("is a zip archive", "unzip it, and take the file in it"),
     b"\xff\xfe": ("is text in UTF-16", "save it in UTF-8"),
 }
-"""How other files begin, what they are, and what to do."""
 
 LARGEST_WEIGHT = 65_504  # largest number in float16, the type that a checkpoint keeps weights in
 
@@ -39,11 +38,10 @@ DTYPES = {"F32": 4, "F16": 2, "BF16": 2}  # bytes of the types of weights that a
 
 SMALLER = f"mha reads {MAX_WEIGHT_BYTES:,} bytes of weights at most; take a smaller encoder"
 
-FLAGS = {
+FLAGS = {  # settings of ``tokenizer_config.json`` that most classes of transformers take, and what ``tokenizer.json`` calls them
     "do_lower_case": "lowercase", "strip_accents": "strip_accents",
     "tokenize_chinese_chars": "handle_chinese_chars", "add_prefix_space": "add_prefix_space",
 }  # fmt: skip
-"""Settings of ``tokenizer_config.json`` that most classes of transformers take, and what ``tokenizer.json`` calls them."""
 
 WITHOUT_FLAGS = ("PreTrainedTokenizerFast", "TokenizersBackend")  # classes that take ``tokenizer.json`` as it is
 

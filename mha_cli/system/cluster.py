@@ -43,12 +43,6 @@ def task_of(distribution: str, environment: Mapping[str, str] = os.environ) -> T
     return ALONE
 
 
-def refuse_several_workers(distribution: str, command: str) -> None:
-    """Refuse to train with others where a command trains in one process."""
-    if task_of(distribution).num_workers > 1:
-        raise MhaError(f"{command} trains in one process, not on several workers", "set training.distribution=none")
-
-
 def _tf_config_task(text: str) -> Task:
     try:
         value: Any = json.loads(text)

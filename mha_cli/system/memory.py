@@ -10,11 +10,10 @@ from mha_cli.errors import EXIT_FAILURE, MhaError
 ROOT = Path("/")  # folder of the file system that holds ``proc`` and ``sys``
 NO_LIMIT = 2**60  # bytes; control groups of version 1 write a larger number where they have no limit
 
-GROUP_FILES = {
+GROUP_FILES = {  # limit, use, and the entry of ``memory.stat`` for cached files, by controller: none in version 2, ``memory`` in version 1
     "": ("memory.max", "memory.current", "inactive_file"),
     "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 }
-"""Limit, use, and the entry of ``memory.stat`` for cached files, by controller: none in version 2, ``memory`` in version 1."""
 
 
 def machine_memory(root: Path = ROOT) -> dict[str, int]:

@@ -28,7 +28,7 @@ MAX_WORD, MAX_PREFIX = 1_000, 16
 
 MAX_PARTS, MAX_ADDED_CHARACTERS, MAX_REPLACEMENT_BYTES = 10, 200_000, 64
 
-PARTS = {
+PARTS = {  # parts of a tokenizer that may be there, by their types
     "normalizer": {
         "BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "Precompiled", "Replace", "Sequence", "Strip", "StripAccents",
     },
@@ -36,7 +36,6 @@ PARTS = {
     "model": {"BPE", "Unigram", "WordPiece"},
     "post_processor": {"BertProcessing", "RobertaProcessing", "TemplateProcessing"},
 }  # fmt: skip
-"""Parts of a tokenizer that may be there, by their types."""
 
 LENGTHEN = {"BertNormalizer", "ByteLevel", "Lowercase", "Metaspace", "NFC", "NFD", "NFKC", "NFKD", "Precompiled"}
 """Types of parts that may lengthen a text, each of which may be there once."""
