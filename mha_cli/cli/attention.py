@@ -23,10 +23,7 @@ def attention(
     png: Annotated[Path | None, Option(help="Draw every head of the block, or --head, into this PNG, SVG or PDF.")] = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Show which words look at which, head by head.
-
-    Plain text from a file or standard input is one text, all its lines together; --record N takes one line, or one record of a table.
-    """
+    """Show which words look at which, head by head."""
     from mha_cli.cli import render_inspection
     from mha_cli.pages.inspection import write_attention_page
     from mha_cli.plots.figures import attention_figure

@@ -27,14 +27,7 @@ def batch(
     output_format: Annotated[Literal["jsonl", "parquet"], Option(help="Format of the parts.")] = "jsonl",
     as_json: options.JsonOption = False,
 ) -> None:
-    """Classify many files, on one machine or many: one output file (part) each, one row per text.
-
-    A row has the file, the number of the text in it, the label, all probabilities, and flags: those of `mha predict`, or unreadable.
-
-    A part appears only when it is whole, and counts as done with its manifest. After a kill, run the same command again: it does the rest.
-
-    The exit code is 1 if a file could not be read; the others are done.
-    """
+    """Classify many files, on one machine or many: one output file (part) each, one row per text."""
     prepare_to_compute()
 
     from mha_cli.batch.run import classify_archive  # NumPy: keep `mha --help` fast

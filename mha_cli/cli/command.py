@@ -78,7 +78,7 @@ class Group(_HelpPage, TyperGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = {name: TyperCommand(name, help=command["help"]) for name, command in COMMANDS.items()}
+        self.commands = {name: TyperCommand(name, help=command["help"].partition("\n")[0]) for name, command in COMMANDS.items()}
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that the arguments name, whole."""
@@ -93,7 +93,7 @@ def load_command(name: str) -> Any:
     callback = _with_single_options(getattr(import_module(f"mha_cli.cli.{name_in_python}"), name_in_python))
     examples = re.sub(r"\n(?! )", "\n\n", COMMANDS[name]["examples"])  # one per line; indented lines continue it
     app = Typer(add_completion=False, rich_markup_mode="rich")
-    app.command(name, cls=Command, epilog=f"[bold]Examples[/bold]\n\n{examples}")(callback)
+    app.command(name, cls=Command, help=COMMANDS[name]["help"], epilog=f"[bold]Examples[/bold]\n\n{examples}")(callback)
     return get_command(app)
 
 

@@ -25,10 +25,7 @@ def compare(
     plot: options.PlotOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Compare models on the same labelled texts: which is better, by how much, and whether that may be chance.
-
-    Without --data, these are the test texts of the first model, if it is a run of your own.
-    """
+    """Compare models on the same labelled texts: which is better, by how much, and whether that may be chance."""
     prepare_to_compute()
     from mha_cli.plots.figures import comparison_figure
     from mha_cli.preparation.scored_texts import same_texts

@@ -50,14 +50,7 @@ def data(
     reading: options.LabelledFileOptions,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Look at texts: counts, lengths, repeats; or find labels that may be wrong, texts to label, or how two people differ.
-
-    With --label-issues a line is a location, the label, its probability, the likelier label, its probability, and the text.
-
-    With --next a row has all columns of a text, and an empty one for its label.
-
-    With -c the labels of these texts would teach the model most. Without it no model is used, and the texts are the most typical ones.
-    """
+    """Look at texts: counts, lengths, repeats; or find labels that may be wrong, texts to label, or how two people differ."""
     if number is not None:
         from mha_cli.cli.next_texts import write_next_texts
 

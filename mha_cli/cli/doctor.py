@@ -18,10 +18,7 @@ def doctor(
     checkpoint: Annotated[Path | None, Argument(help="Checkpoint to check, or its run directory.", autocompletion=checkpoints_like)] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show versions, the machine, and where mha looks for data and checkpoints; check a checkpoint.
-
-    The exit code is 2 if the checkpoint is refused.
-    """
+    """Show versions, the machine, and where mha looks for data and checkpoints; check a checkpoint."""
     from mha_cli.report.diagnosis import diagnose
 
     facts = diagnose(checkpoint)

@@ -23,12 +23,7 @@ def explain(
     html: options.HtmlOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Show which words decided: how far the probability falls when a word is left out.
-
-    Beside it is the attention that each word receives. Attention weights alone are not an explanation (Jain and Wallace 2019).
-
-    Plain text from a file or standard input is one text, all its lines together; --record N takes one line, or one record of a table.
-    """
+    """Show which words decided: how far the probability falls when a word is left out."""
     from mha_cli.cli import render_inspection
     from mha_cli.pages.inspection import write_explanation_page
     from mha_cli.runtime.inspection import explain as explain_text

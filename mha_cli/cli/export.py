@@ -24,11 +24,7 @@ def export(
     given: DataOptions,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Write a checkpoint in a format that other programs run.
-
-    The export takes token ids and gives class probabilities; it contains the vocabulary, class names and settings.
-    Its answers are compared with the checkpoint's before it appears. With --data, both accuracies are printed.
-    """
+    """Write a checkpoint in a format that other programs run."""
     given.refuse_without_data()
     from mha_cli.export.formats import export_checkpoint, installed_format
     from mha_cli.preparation.scored_texts import labelled_texts

@@ -27,12 +27,7 @@ def heads(
     plot: options.PlotOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Show how much each attention head matters, and remove those that matter least.
-
-    Two measures: the accuracy without the head, and the gradient of the loss by a factor of the head's output.
-
-    The table also says where each head looks most: at the first, previous, next or last token, at the looking token itself, or at others.
-    """
+    """Show how much each attention head matters, and remove those that matter least."""
     if (prune is None) != (output is None):
         raise MhaError("--prune and --output go together", "give the number of heads to remove and the file to write")
     if prune is None:

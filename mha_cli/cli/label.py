@@ -46,17 +46,7 @@ def label(
     *,
     reading: options.LabelledFileOptions,
 ) -> None:
-    """Label texts one by one, in a browser or on a terminal, while a model learns beside it.
-
-    Each answer is in the file of labels before the next text shows. The file is one that mha train reads; its column drawn says how a text
-    came up.
-
-    The model suggests labels, and chooses the texts whose labels teach it most. Every fourth text is drawn at random: these alone tell its
-    accuracy.
-
-    Keys: 1 to 9 and 0 give a class, or typing the beginning of its name and Enter. Enter or a accepts the suggestion, Space skips,
-    Backspace undoes, arrows go back and forth, ? shows the keys. On the terminal q ends.
-    """
+    """Label texts one by one, in a browser or on a terminal, while a model learns beside it."""
     options.exclusive("label", {"--terminal": terminal, "--no-browser": no_browser})
     refuse_output("--output", output)
     if output.suffix.lower() != ".csv":

@@ -60,15 +60,7 @@ def predict(
     ] = "float32",
     always_encode: options.AlwaysEncodeOption = False,
 ) -> None:
-    """Classify texts: one output line per text, in order, as it arrives.
-
-    A line is the label, its probability and flags, separated by tabs: empty, unknown (no known word), cut, or - for none of these.
-    On a terminal it is the label, its probability and the beginning of the text.
-
-    With --json a line is an object with all probabilities, the number of tokens, and whether the text was cut.
-
-    With --only the lines or records of a class are printed as they came in; the exit code is 1 if there are none.
-    """
+    """Classify texts: one output line per text, in order, as it arrives."""
     if not texts and not inputs:
         refuse_no_text(context)
     options.exclusive("predict", {"texts": texts, "--input": inputs})

@@ -27,10 +27,7 @@ def report(
     given: DataOptions,
     split: options.SplitOption = None,
 ) -> None:
-    """Write a page on a run: figures, curves, confusions, mistakes and what decided them, word order, heads, settings.
-
-    The page is one file and loads nothing.
-    """
+    """Write a page on a run: figures, curves, confusions, mistakes and what decided them, word order, heads, settings."""
     from mha_cli.preparation.scored_texts import labelled_texts, word_order_split
 
     model, path = load_checkpoint(checkpoint)

@@ -21,14 +21,7 @@ def serve(
     waiting: Annotated[int, Option("--max-waiting", min=1, max=10_000, metavar="N", help="Maximum of waiting requests, else 429.")] = 128,
     timeout: Annotated[float, Option(min=0.1, max=3600, metavar="SECONDS", help="Time for an answer, else 503.")] = 30.0,
 ) -> None:
-    """Serve a model over HTTP: JSON for programs, and a page that answers while you type.
-
-    POST /predict takes {"text": "…"} or {"texts": ["…", …]} and answers with what mha predict --json prints.
-
-    POST /explain shows what decided; GET / is the page; GET /healthz gives the status; GET /openapi.json describes all requests.
-
-    After Ctrl-C or SIGTERM, the pending requests are answered first.
-    """
+    """Serve a model over HTTP: JSON for programs, and a page that answers while you type."""
     need("mha serve", "serve", "fastapi", "httptools", "uvicorn", "uvloop")
     prepare_to_compute()
 

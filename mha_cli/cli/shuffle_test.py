@@ -34,10 +34,7 @@ def shuffle_test(
     plot: options.PlotOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Show whether a model reads word order: score texts in order, then with the words of each shuffled.
-
-    Without positions, attention sees a set of words, so no shuffle can change the answer.
-    """
+    """Show whether a model reads word order: score texts in order, then with the words of each shuffled."""
     if config is None:
         prepare_to_compute()
     from mha_cli.plots.figures import shuffle_figure

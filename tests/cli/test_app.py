@@ -9,13 +9,11 @@ import tomllib
 from itertools import chain
 from pathlib import Path
 from subprocess import PIPE
-from typing import Any
 
 import pytest
-import typer.main
 
 import mha_cli
-from mha_cli.cli.app import app, missing_package
+from mha_cli.cli.app import missing_package
 from mha_cli.cli.command import load_command
 from tests.checkpoints import small_checkpoint_file
 from tests.cli.command import (
@@ -33,7 +31,6 @@ from tests.cli.command import (
 )
 from tests.cli.forks import obey_signals
 
-GROUP: Any = typer.main.get_command(app)
 WHOLE = {name: load_command(name) for name in COMMANDS}
 
 
@@ -72,7 +69,6 @@ def test_no_arguments_at_all_are_answered_with_help_alone(mha: Mha) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_help_page_names_every_option_and_ends_in_examples(name: str, mha: Mha) -> None:
     command = WHOLE[name]
-    assert GROUP.commands[name].help == command.help.partition("\n")[0]
     page = words(mha(name, "--help").silent().stdout)
     assert f"Usage: mha {name} [OPTIONS]" in page
     for parameter in command.params:
