@@ -149,12 +149,7 @@ def evaluate(
     target: Target = None,
     found: Scored | None = None,
 ) -> Evaluation | LabelEvaluation:
-    """Score a checkpoint on labelled texts.
-
-    Args:
-        target: target of thresholds to choose on these texts; None chooses none.
-        found: result of ``scored``, if it is there already.
-    """
+    """Score a checkpoint on labelled texts, and with a ``target`` choose thresholds; ``found`` is the result of ``scored``, if known."""
     probabilities, seconds, encoded_share = found or scored(checkpoint, labelled, callbacks)
     texts, config, warnings = labelled.texts, checkpoint.config, [far_below_validation(checkpoint, labelled, probabilities)]
     if not config.is_multi_label:

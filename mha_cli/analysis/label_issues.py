@@ -62,11 +62,9 @@ class LabelIssueReport:
 
 
 def find_label_issues(config: Config, most: int, by_options: bool = False, callbacks: Callbacks = SILENT) -> LabelIssueReport:
-    """Read the training data, answer every text out of fold, and report the most likely issues.
+    """Read the training data, answer every text out of fold by the config's linear model, or that of ``text``, and report issues.
 
-    Args:
-        config: settings of the data and of the linear model; without one, that of the recipe ``text``.
-        by_options: True if options of the command can name the columns of a file.
+    Messages name options of the command rather than settings with ``by_options``.
     """
     if config.linear is None:
         recipe = load_config(find_config("text"), ["data.source=sample"])

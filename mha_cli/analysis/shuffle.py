@@ -52,12 +52,9 @@ def train_and_compare(
     seed: int = 0,
     callbacks: Callbacks = SILENT,
 ) -> list[ShuffleResult]:
-    """Train the config's model with and without positions, then shuffle-test both.
+    """Train the config's model with positions, by default learned ones, and without, then shuffle-test both as ``compare`` does.
 
-    Args:
-        data: training data of both, with the settings of the runs; a config without positions gets learned ones for the other model.
-        split: split of the source to score; None for ``word_order_split``.
-        seed: seed of the shuffles; other arguments as of ``compare``.
+    The split to score is by default ``word_order_split``.
     """
     from mha_cli.training.run import train
 

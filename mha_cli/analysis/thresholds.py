@@ -41,7 +41,8 @@ def find_thresholds(
     Where no threshold reaches it, it is 1 for a precision, so that next to nothing is answered, and 0 for a recall.
     ``probabilities`` are those of all classes, (N, C); ``labels`` are class ids, (N,), or the classes that each text has, (N, C).
     """
-    possible, thresholds, reached = _possible_answers(probabilities, labels), dict[str, float](), dict[str, bool]()
+    possible = answers_among(probabilities, are_several(labels), 0.0)
+    thresholds, reached = dict[str, float](), dict[str, bool]()
     for class_id, name in enumerate(class_names):
         is_class = has_class(labels, class_id)
         answers = np.flatnonzero(has_class(possible, class_id))
@@ -69,7 +70,7 @@ def score_thresholds(
     reached: Mapping[str, bool] | None = None,
 ) -> list[ThresholdScore]:
     """The figures of thresholds by class name; other arguments as of ``find_thresholds``."""
-    possible, scores = _possible_answers(probabilities, labels), []
+    possible, scores = answers_among(probabilities, are_several(labels), 0.0), []
     for class_id, name in enumerate(class_names):
         threshold, is_class = thresholds.get(name, 0.0), has_class(labels, class_id)
         answers = has_class(possible, class_id) & (probabilities[:, class_id].astype(np.float64) >= threshold)
@@ -80,8 +81,3 @@ def score_thresholds(
         )
         scores.append(ThresholdScore(name, threshold, (reached or {}).get(name), num_answers, num_right, num_texts, *precision, *recall))
     return scores
-
-
-def _possible_answers(probabilities: Floats, labels: Labels) -> Labels:
-    """The answers without thresholds: the most probable class, (N,), or where a text may have several, all of them, (N, C)."""
-    return answers_among(probabilities, are_several(labels), 0.0)

@@ -38,11 +38,7 @@ MAX_TREE_LEVELS = 4
 
 
 def read_arrays(data: bytearray | memoryview, shapes: Mapping[str, tuple[int, ...]], dtype: str = "<f4") -> dict[str, Array]:
-    """The arrays of an HDF5 file, by path; they are views of ``data``.
-
-    Raises:
-        ValueError: the file is anything else than arrays of these shapes and of this type at these paths.
-    """
+    """The arrays of an HDF5 file, by path, as views of ``data``; a ValueError for anything but arrays of these shapes and this type."""
     return _Reader(data, shapes, dtype).read()
 
 

@@ -48,9 +48,7 @@ class Corpus:
 
     Args:
         class_names: names in the order of their ids; None takes them from the labels, numbers by value, else alphabetical.
-        where: source in words, for messages.
         by_names: True if ``split`` keeps texts that share rare names on one side.
-        pieces: tokenizer of a pretrained encoder, which reads the texts as well; None without one.
         learnable: False to accept texts that no classifier could learn from, such as a test split of one class.
         first_classes: names of the classes that come first without ``class_names``; these may lack texts.
     """

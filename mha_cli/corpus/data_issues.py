@@ -53,12 +53,9 @@ class DataIssues:
 
 
 def refuse_unlearnable(where: str, sizes: Mapping[str, int], has_words: bool, are_files: bool, num_texts: int) -> None:
-    """Refuse texts that no classifier could learn from.
+    """Refuse texts, with these ``sizes`` of classes, that no classifier could learn from.
 
-    Args:
-        sizes: number of texts of each class.
-        has_words: whether any text has a word.
-        are_files: whether each text is a whole file, in the folder of its class.
+    ``has_words`` says whether any text has a word, and ``are_files`` whether each is a whole file, in the folder of its class.
     """
     num_single, num_labels = sum(size == 1 for size in sizes.values()), sum(sizes.values())
     if not sizes:

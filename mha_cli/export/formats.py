@@ -85,9 +85,7 @@ def batches_of(encoded: list[EncodedText], checkpoint: Checkpoint) -> Iterator[t
 def differences(run: Callable[[Inputs], Any], checkpoint: Checkpoint, texts: list[EncodedText]) -> tuple[float, int]:
     """How far an export is from its checkpoint, for single texts and in padded batches.
 
-    Returns:
-        The largest difference of a class probability, infinite if the export gives an array of another shape; and the number of texts
-        to which it gives another class.
+    The result is the largest difference of a class probability, infinite for an array of another shape, and the number of changed answers.
     """
     all_expected = Classifier(checkpoint.always_encoding).probabilities(texts)
     largest, changed = [0.0], set()

@@ -74,12 +74,7 @@ def write(checkpoint: Checkpoint, path: Path) -> None:
 
 
 def metadata(checkpoint: Checkpoint) -> dict[str, str]:
-    """Vocabulary and settings, which a program needs besides the graph, as the file's ``metadata_props``.
-
-    Returns:
-        ``class_names``, ``text`` (how a text becomes tokens) and ``config`` as JSON; ``vocabulary``, one token per line, the line number,
-        counted from 0, being its id; ``tokenizer``, a pretrained encoder's ``tokenizer.json``.
-    """
+    """Vocabulary and settings, which a program needs besides the graph, as the file's ``metadata_props``; see docs/export.md."""
     config = config_to_dict(checkpoint.config)
     return {
         "class_names": json.dumps(checkpoint.class_names, ensure_ascii=False),

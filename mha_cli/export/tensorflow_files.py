@@ -17,12 +17,7 @@ EXTRA_FOLDER = "assets.extra"  # folder of a SavedModel for files that are not p
 
 
 def companions(checkpoint: Checkpoint) -> dict[str, str]:
-    """Files that a program needs besides the model, by name.
-
-    Returns:
-        ``vocabulary.txt``, one token per line, the line number, counted from 0, being its id; ``labels.txt``, one class per line;
-        ``mha.json``, class names and every setting; ``tokenizer.json`` of a pretrained encoder.
-    """
+    """Files that a program needs besides the model, by name; see docs/export.md."""
     description = {"mha_version": __version__, "class_names": list(checkpoint.class_names), "config": config_to_dict(checkpoint.config)}
     return {
         "vocabulary.txt": "\n".join(checkpoint.vocabulary.tokens) + "\n",

@@ -28,7 +28,6 @@ def first_texts(features_NF: Any, number: int, seed: int = 0, known: Sequence[in
 
     Args:
         features_NF: features with norm 1, dense or sparse. A text without words has zeros; it is left out, as are repeated texts.
-        seed: of the random part of many texts.
         known: rows of texts that have a label already: they cover others.
     """
     is_open_N = np.asarray(abs(features_NF).sum(axis=1)).ravel() > 0

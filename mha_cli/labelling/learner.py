@@ -29,13 +29,10 @@ class Learner:
     """Threads that follow the answers in a store: for features until they are there, for model and queue, and for the accuracy.
 
     Args:
-        store: texts and answers.
-        order: numbers of all texts, in the order in which an encoder reads them.
-        pool: numbers of the texts that may be chosen, in random order.
-        classes: names of the classes.
+        order: numbers of all texts, in the order in which an encoder reads them; ``pool`` has those that may be chosen, in random order.
         words: lines about each class; with an encoder, they are further texts of it, and until there are labels the only ones.
         encoder: function from texts to features of norm 1; None for TF-IDF of their words.
-        is_open: whether a text may be chosen: nobody has answered or skipped it.
+        is_open: whether nobody has answered or skipped a text.
     """
 
     def __init__(

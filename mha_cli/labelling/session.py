@@ -61,12 +61,9 @@ class Session:
     """One labelling of one file. Any thread may call any method, and none but ``wait`` waits for the model.
 
     Args:
-        store: texts and their file of labels.
-        classes: names of the classes, in the order of their keys.
-        words: lines about each class.
+        classes: names of the classes, in the order of their keys; ``words`` has lines about each.
         encoder: function from texts to features of norm 1; None for the words of the texts.
         review: texts that are to be answered again, with what is suggested for each; None for the texts without an answer.
-        seed: seed of the random order of the texts, in [0, 2^64).
     """
 
     def __init__(

@@ -35,11 +35,9 @@ class LabelStore:
 
     Args:
         path: file of labels, which no other process may write until ``close``. One that is there is continued, with all its rows.
-        records: texts with all their columns.
         text_column: their column, or several with ``JOINT`` between them.
         label_column: column of labels, in the texts, if they have it, and in the file.
         several: whether a text may have several labels; lists and cells with a separator that are there mean it as well.
-        mark: byte-order mark of the file, if it is to have one.
     """
 
     def __init__(

@@ -53,11 +53,8 @@ ANEW, ANOTHER = "fetch the file anew", "take another encoder"
 class PieceTokenizer:
     """From a text to the ids of its pieces, between the two special pieces that begin and end it; padding has the id 0.
 
-    Args:
-        description: bytes of ``tokenizer.json``.
-        num_rows: rows of the encoder's table; every id is below.
-        max_pieces: longest result, the two special pieces included.
-        truncation: part of a longer text that is kept, see ``cut``.
+    ``description`` is ``tokenizer.json``; every id is below ``num_rows``. Of a text longer than ``max_pieces``, special ones included,
+    ``truncation`` says which part is kept; see ``cut``.
     """
 
     def __init__(self, description: bytes, num_rows: int, max_pieces: int, truncation: str, name: str) -> None:

@@ -87,12 +87,9 @@ def prune(
     data: DataSection | None = None,
     callbacks: Callbacks = SILENT,
 ) -> PruningReport:
-    """Remove the ``count`` least important heads, measure before and after, and write the smaller checkpoint.
+    """Remove the ``count`` least important heads, measure on the texts of ``report`` before and after, and write the smaller checkpoint.
 
-    Args:
-        texts: texts of ``report``.
-        retrain_epochs: passes over the training data after the removal; 0 for none.
-        data: source of the training data; None for the checkpoint's own.
+    ``retrain_epochs`` are passes over the training data after the removal; ``data`` is their source, by default the checkpoint's own.
     """
     removed = least_important(report, count)
     smaller = without_heads(checkpoint, removed)

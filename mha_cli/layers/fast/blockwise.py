@@ -31,12 +31,8 @@ def blockwise_attention(
 ) -> Any:
     """softmax(Q Kᵀ / √d_k) V, a block of queries at a time; arguments as of ``scaled_dot_product_attention``.
 
-    Args:
-        seed: state from ``SeedGenerator.next``, from which forward and backward pass draw the same dropout mask.
-        block_length: maximum of queries in a block; all blocks have equally many, Q.
-
-    Returns:
-        Mixed values (B, H, L, V). Under TensorFlow they have no second derivatives.
+    Forward and backward pass draw the same dropout mask from ``seed``, a state from ``SeedGenerator.next``. ``block_length`` is the maximum
+    of queries in a block; all blocks have equally many, Q. Under TensorFlow the mixed values, (B, H, L, V), have no second derivatives.
 
     Source: Rabe and Staats 2021, "Self-attention Does Not Need O(n²) Memory".
     """

@@ -36,12 +36,8 @@ def on_nvidia() -> bool:
 def kernel_attention(q_BHLK: Any, k_BHMK: Any, v_BHMK: Any, mask_BHLM: Any = None, causal: bool = False, scaled: bool = True) -> Any:
     """softmax(Q Kᵀ / √d_k) V; arguments as of ``scaled_dot_product_attention``.
 
-    Args:
-        mask_BHLM: bool, True where a query may look at a key; (B, 1, 1, M) unless ``causal``.
-        causal: whether the mask is ``look_ahead_mask`` alone.
-
-    Returns:
-        Mixed values (B, H, L, K); zeros for texts whose queries may look nowhere.
+    The mask is (B, 1, 1, M), or with ``causal`` ``look_ahead_mask`` alone. The mixed values, (B, H, L, K), are zeros for texts whose
+    queries may look nowhere.
 
     Source: Dao et al. 2022, "FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness".
     """
