@@ -23,11 +23,10 @@ from typing import Any
 import harness  # noqa: F401 (first: it settles whose mha_cli is imported)
 import numpy as np
 from file_peers import read_csv
-
-from mha_cli.labelling.assessment import Assessment
 from mha_cli.labelling.features import word_features
+
 from mha_cli.labelling.learner import Learner
-from mha_cli.labelling.model import fit_model
+from mha_cli.labelling.model import Assessment, fit_model
 from mha_cli.labelling.session import Session
 from mha_cli.labelling.store import LabelStore
 from mha_cli.preparation.class_texts import WORTH

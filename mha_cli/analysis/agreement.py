@@ -85,6 +85,5 @@ def _labels(text: LabelledText) -> tuple[str, ...]:
 
 
 def _kappa(labels: Sequence[tuple[object, object]]) -> float | None:
-    numbers = {label: number for number, label in enumerate(dict.fromkeys(chain.from_iterable(labels)))}
-    here, there = zip(*((numbers[one], numbers[two]) for one, two in labels), strict=True)
-    return float(cohen_kappa_score(here, there)) if len(numbers) > 1 else None
+    here, there = zip(*((str(one), str(two)) for one, two in labels), strict=True)
+    return float(cohen_kappa_score(here, there)) if len({*here, *there}) > 1 else None

@@ -41,13 +41,22 @@ def load_checkpoint(given: Path | None) -> tuple[Checkpoint, Path]:
 def given_config(given: str, overrides: Sequence[str] | None, classes: Path | None = None) -> tuple[Config, str]:
     """The config that ``--config`` means, with the words of ``--classes`` and the settings of ``--set``, and the usual name of its run."""
     from mha_cli.config.loading import load_config
-    from mha_cli.config.recipes import find_config, new_run_name
+    from mha_cli.config.recipes import find_config
     from mha_cli.sources.class_words import read_class_words
 
     refuse_texts_as_config(given)
     file = find_config(given)
     config = load_config(file, overrides or [], None if classes is None else read_class_words(classes))
     return config, new_run_name(file, config)
+
+
+def new_run_name(config_file: Path, config: Config) -> str:
+    """A name for a run: that of its config file, or, from a recipe, the name of the user's files."""
+    from mha_cli.config.recipes import RECIPES, name_of_data
+
+    if config.data.source == "files" and config_file.resolve().parent == RECIPES.resolve():
+        return name_of_data((config.data.train_paths or [config.data.unlabelled or ""])[0]) or config_file.stem
+    return config_file.stem
 
 
 def refuse_texts_as_config(given: str) -> None:

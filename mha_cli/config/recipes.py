@@ -1,15 +1,9 @@
-"""The recipes that come with mha, and the name of a run from one."""
-
-from __future__ import annotations
+"""The recipes that come with mha, and names from data."""
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mha_cli.errors import MhaError, printable
-
-if TYPE_CHECKING:
-    from mha_cli.config.settings import Config
 
 _INSTALLED = Path(__file__).parents[1] / "configs"
 RECIPES = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).parents[2] / "configs"
@@ -31,13 +25,6 @@ def find_config(given: str) -> Path:
         others = f"choose from {', '.join(names)}, or give the path of a YAML config"
         raise MhaError(f"{printable(given)}: no such recipe", f"did you mean {file}?" if os.path.isfile(file) else others)
     return Path(given)
-
-
-def new_run_name(config_file: Path, config: Config) -> str:
-    """A name for a run: that of its config file, or, from a recipe, the name of the user's files."""
-    if config.data.source == "files" and config_file.resolve().parent == RECIPES.resolve():
-        return name_of_data((config.data.train_paths or [config.data.unlabelled or ""])[0]) or config_file.stem
-    return config_file.stem
 
 
 def name_of_data(path: str) -> str:

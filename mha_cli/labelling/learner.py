@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from mha_cli.arrays import Bools, Floats
-from mha_cli.labelling.assessment import Assessment, assess
 from mha_cli.labelling.first_texts import first_texts, word_features
-from mha_cli.labelling.model import Model, fit_model
+from mha_cli.labelling.model import Assessment, Model, assess, fit_model
 from mha_cli.labelling.next_texts import margin, most_useful
 from mha_cli.labelling.store import RANDOM, Answer, LabelStore
 from mha_cli.preparation.class_texts import line_weights

@@ -10,8 +10,8 @@ from threading import RLock
 
 from mha_cli.arrays import Floats
 from mha_cli.errors import MhaError, listed, plural, printable
-from mha_cli.labelling.assessment import Assessment
 from mha_cli.labelling.learner import Learner, Suggestion
+from mha_cli.labelling.model import Assessment
 from mha_cli.labelling.store import CHOSEN, GIVEN, RANDOM, Answer, LabelStore
 
 RANDOM_EVERY = 4  # every fourth text is drawn at random

@@ -7,8 +7,6 @@ Source: Yarowsky 1995, "Unsupervised Word Sense Disambiguation Rivaling Supervis
 Axes: N texts, L lines of words, D features, C classes.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from mha_cli.cli.inputs import new_run_name
 from mha_cli.config.loading import config_from_dict, config_to_yaml, load_config
-from mha_cli.config.recipes import RECIPES, find_config, new_run_name, recipe_names
+from mha_cli.config.recipes import RECIPES, find_config, recipe_names
 
 ROOT = Path(__file__).resolve().parents[2]
 IMDB = ("imdb", "imdb-encoder", "imdb-encoder-semi", "imdb-fast", "imdb-pretrained", "imdb-semi")

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from mha_cli.analysis.intervals import wilson_interval
-from mha_cli.labelling.assessment import FOLDS, LEAST_TEXTS, LEAST_TO_PREDICT, MORE, Assessment, assess, at_more, predicted
-from mha_cli.labelling.model import Model, fit_model
+from mha_cli.labelling.model import FOLDS, LEAST_TEXTS, LEAST_TO_PREDICT, MORE, Assessment, Model, assess, at_more, fit_model, predicted
 
 RNG = np.random.default_rng(3)
 

@@ -16,7 +16,7 @@ pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
 from mha_cli.errors import JOINT
-from mha_cli.labelling.assessment import Assessment, Estimate
+from mha_cli.labelling.model import Assessment, Estimate
 from mha_cli.labelling.session import Session
 from mha_cli.labelling.store import LabelStore
 from mha_cli.records.record import Record
