@@ -487,8 +487,13 @@ class Config(Settings):
         may_teach = self.training.teacher == "linear" or (self.auto and self.linear and not self.training.teacher)
         if not (self.training.keep_linear or may_teach):
             yield "training.keep_linear=false drops a linear model that teaches no encoder; take teacher=linear, or keep_linear=true"
-        if self.training.finetune_epochs:
-            yield from self._faults_of_finetuning(self.training.finetune_epochs)
+        if (labelled := self.training.finetune_epochs) and not self.auto:
+            epochs, unlabelled = self.training.epochs, [getattr(self.data, name, None) for name in ("unlabelled", "unlabelled_split")]
+            if not (self.training.teacher and any(unlabelled)):
+                needs = "data.unlabelled or data.unlabelled_split, and training.teacher"
+                yield f"training.finetune_epochs={labelled} leaves out guessed labels, which need {needs}; take 0"
+            elif labelled >= epochs:
+                yield f"training.finetune_epochs={labelled} leaves no epoch to guessed labels; take fewer than epochs={epochs}"
 
     def _faults_of_ngrams_and_subwords(self) -> Iterator[str]:
         ngrams, ngram_buckets = self.model.max_ngram, self.model.ngram_buckets
@@ -500,15 +505,3 @@ class Config(Settings):
             yield f"model.subword_buckets={buckets} needs text.subword_characters above 0; take 24, or subword_buckets=0"
         if characters and not (buckets or self.linear):
             yield f"text.subword_characters={characters} has no effect; set model.subword_buckets or linear, or take subword_characters=0"
-
-    def _faults_of_finetuning(self, labelled: int) -> Iterator[str]:
-        if not self.auto and not self.training.teacher:
-            yield f"training.finetune_epochs={labelled} leaves out guessed labels, and without a teacher there are none; take 0"
-        if not self.auto and labelled >= self.training.epochs:
-            epochs = self.training.epochs
-            yield f"training.finetune_epochs={labelled} leaves no epoch to guessed labels; take fewer than epochs={epochs}"
-        name = {"tfds": "unlabelled_split", "files": "unlabelled"}.get(self.data.source)
-        if name is None:
-            yield f"training.finetune_epochs needs unlabelled texts, which source={self.data.source} has none of; take 0"
-        elif getattr(self.data, name) is None:
-            yield f"training.finetune_epochs needs unlabelled texts; set data.{name}, or take training.finetune_epochs=0"

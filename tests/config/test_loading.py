@@ -226,13 +226,17 @@ FILES = "data: {source: files, train: x.csv}"
         ("model: {subword_buckets: 16}", "model.subword_buckets=16 needs text.subword_characters above 0; take 24, or subword_buckets=0"),
         ("text: {subword_characters: 9}", "text.subword_characters=9 has no effect; set model.subword_buckets or linear"),
         ("text: {subword_characters: 2}", "text: subword_characters=2 is less than the shortest subword; take 3 or more, or 0"),
-        ("training: {finetune_epochs: 1}", "training.finetune_epochs=1 leaves out guessed labels, and without a teacher"),
-        (f"{FINETUNED[:-1]}, epochs: 1}}", "training.finetune_epochs=1 leaves no epoch to guessed labels; take fewer than epochs=1"),
+        (
+            f"{FILES}, training: {{finetune_epochs: 1}}",
+            "training.finetune_epochs=1 leaves out guessed labels, which need data.unlabelled or",
+        ),
+        (
+            f"{FILES[:-1]}, unlabelled: y.txt}}, {FINETUNED[:-1]}, epochs: 1}}",
+            "training.finetune_epochs=1 leaves no epoch to guessed labels",
+        ),
         ("training: {teacher: linear}", "training.teacher=linear needs a linear model; set linear.max_ngram=3"),
         ("training: {keep_linear: false}", "training.keep_linear=false drops a linear model that teaches no encoder"),
-        (FINETUNED, "training.finetune_epochs needs unlabelled texts, which source=sample has none of; take 0"),
-        (f"{FILES}, {FINETUNED}", "training.finetune_epochs needs unlabelled texts; set data.unlabelled, or take"),
-        (f"data: {{source: tfds}}, {FINETUNED}", "training.finetune_epochs needs unlabelled texts; set data.unlabelled_split, or take"),
+        (f"data: {{source: tfds}}, {FINETUNED}", "training.finetune_epochs=1 leaves out guessed labels"),
         ("training: {monitor: last, patience: 2}", "training: patience=2 waits for a better epoch, and monitor=last has none"),
     ],
 )
