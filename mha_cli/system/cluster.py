@@ -46,15 +46,12 @@ def task_of(distribution: str, environment: Mapping[str, str] = os.environ) -> T
 def _tf_config_task(text: str) -> Task:
     try:
         value: Any = json.loads(text)
-        cluster, job, index = value["cluster"], value["task"]["type"], value["task"]["index"]
-        sizes = [len(cluster.get(name, [])) for name in JOBS]
-        if job not in JOBS or not set(cluster) <= set(JOBS) or sizes[0] > 1:
-            raise ValueError(f"a task {job} of {', '.join(cluster)}; jobs that train are one chief and workers")
-        if type(index) is not int or not 0 <= index < sizes[JOBS.index(job)]:
-            raise ValueError(f"task {index} of {sizes[JOBS.index(job)]} of the job {job}; tasks are counted from 0")
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        problem = f"no {error}" if isinstance(error, KeyError) else error
+        cluster, task = value["cluster"], value["task"]
+        tasks = [(job, index) for job in JOBS for index in range(len(cluster.get(job, [])))]
+        if not cluster.keys() <= {*JOBS} or ("chief", 1) in tasks:
+            raise ValueError
+        number = tasks.index((task["type"], task["index"]))
+    except (AttributeError, KeyError, TypeError, ValueError):
         hint = 'it is {"cluster": {"worker": ["HOST:PORT", …]}, "task": {"type": "worker", "index": 0}}'
-        raise MhaError(f"TF_CONFIG: {printable(str(problem), 200)}", hint) from None
-    number = index + (sizes[0] if job == "worker" else 0)
-    return Task(number, sum(sizes), "TF_CONFIG") if sum(sizes) > 1 else ALONE
+        raise MhaError(f"TF_CONFIG names no task of one chief and workers: {printable(text, 200)}", hint) from None
+    return Task(number, len(tasks), "TF_CONFIG") if len(tasks) > 1 else ALONE
