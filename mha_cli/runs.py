@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import count
@@ -29,7 +29,7 @@ ANSWERS = Path("last") / "answers.f32"
 TEXTS = Path("last") / "texts.sha256"
 CHECKPOINT_VARIABLE = "MHA_CHECKPOINT"
 
-RunDirectory = NewType("RunDirectory", Path)  # a folder that this process holds for its training; see ``held_directory``
+RunDirectory = NewType("RunDirectory", Path)  # a folder that this process holds for its training; see ``run_directory``
 
 
 def new_run_directory(name: str) -> Path:
@@ -115,16 +115,11 @@ def refuse_other_run(output: Path, config: Config) -> None:
     now = {**now, "auto": earlier.get("auto", False), "data": now["data"] | columns}  # the run has decided what was open
     if config.auto:
         now = {name: value | now.get(name, {}) if isinstance(value, dict) else now.get(name, value) for name, value in earlier.items()}
-    refuse_other_settings(output, earlier, now, f"resume with --config {name}/{CONFIG}")
-
-
-def refuse_other_settings(output: Path, earlier: Mapping[str, Any], now: Mapping[str, Any], way_out: str) -> None:
-    """Refuse settings, as plain values, that differ from the earlier ones of a folder's run."""
     before, after = _by_full_name(earlier), _by_full_name(now)
-    for name in {**after, **before}:
-        if before.get(name) != after.get(name):
-            values = f"{printable(name)}={printable(str(before.get(name)))}, the config {printable(str(after.get(name)))}"
-            raise MhaError(f"{shown_path(output)}: its run has {values}", way_out)
+    for key in {**after, **before}:
+        if before.get(key) != after.get(key):
+            values = f"{printable(key)}={printable(str(before.get(key)))}, the config {printable(str(after.get(key)))}"
+            raise MhaError(f"{name}: its run has {values}", f"resume with --config {name}/{CONFIG}")
 
 
 def _by_full_name(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,11 +152,13 @@ def has_state(output: Path) -> bool:
 
 
 @contextmanager
-def held_directory(output: Path, refuse: Callable[[], None]) -> Iterator[None]:
-    """Hold a folder against other trainings; a missing folder is made, and removed if it stays empty.
+def run_directory(output: Path, config: Config, resume: bool = False) -> Iterator[RunDirectory]:
+    """Hold a run directory for a training, against other trainings, from before the data is read until the run ends.
 
-    ``refuse`` raises for a folder that may not be used. It is called under the lock, so that nobody can use the folder in between.
+    A missing folder is made, and removed if it stays empty. The config is written there, unless the interrupted run in it is resumed.
+    A new run that ends before anything was learnt leaves the folder as it was, so that the same command can start it again.
     """
+    refuse = partial(refuse_other_run, output, config) if resume else partial(refuse_used, output)
     missing = [folder for folder in (output, *output.parents) if not os.path.isdir(folder)]
     if missing:  # nothing to lock yet, and no run
         refuse()
@@ -171,29 +168,18 @@ def held_directory(output: Path, refuse: Callable[[], None]) -> Iterator[None]:
             raise MhaError(f"{shown_path(output)}: cannot be made: {reason_of(error)}", "choose another folder") from None
     try:
         with locked(output):
-            if not missing:
+            if not missing:  # under the lock, so that nobody can use the folder in between
                 refuse()
-            yield
+            try:
+                if not resume:
+                    keep_config(output, config)
+                yield RunDirectory(output)
+            except BaseException:
+                if not (resume or has_state(output)):
+                    (output / CONFIG).unlink(missing_ok=True)
+                    shutil.rmtree(output / STATE.parent, ignore_errors=True)
+                raise
     finally:
         for folder in missing:
             with suppress(OSError):
                 folder.rmdir()  # only what is empty can be removed
-
-
-@contextmanager
-def run_directory(output: Path, config: Config, resume: bool = False) -> Iterator[RunDirectory]:
-    """Hold a run directory for a training, against other trainings, from before the data is read until the run ends.
-
-    The config is written there, unless the interrupted run in the folder is resumed. A new run that ends before anything was learnt leaves
-    the folder as it was, so that the same command can start it again.
-    """
-    with held_directory(output, partial(refuse_other_run, output, config) if resume else partial(refuse_used, output)):
-        try:
-            if not resume:
-                keep_config(output, config)
-            yield RunDirectory(output)
-        except BaseException:
-            if not (resume or has_state(output)):
-                (output / CONFIG).unlink(missing_ok=True)
-                shutil.rmtree(output / STATE.parent, ignore_errors=True)
-            raise
