@@ -64,26 +64,28 @@ class Range:
 
 
 @dataclass(frozen=True)
-class ScoredTexts:
-    """The texts that a checkpoint is scored on."""
+class Scores:
+    """The texts that a checkpoint is scored on, and figures of every kind of labels."""
 
     data: str  # source in words
     split: str
     num_texts: int
     num_truncated: int  # texts that were cut to the model's length
     unknown_share: float  # share of the tokens read that the vocabulary lacks, in [0, 1]
+    macro_f1: float  # mean F1 of the classes or labels, in [0, 1]; one that neither occurs nor is answered is left out
+    weighted_f1: float  # the same mean, weighted by the texts of each
+    loss: float  # mean cross-entropy in nats, of several labels per text the binary one
+    seconds: float  # time for the forward passes
+    encoded_share: float  # share of the texts that the encoder has read, in [0, 1]; the linear model was sure of the others
 
 
 @dataclass(frozen=True)
-class Evaluation(ScoredTexts):
+class Evaluation(Scores):
     """The figures of a checkpoint that gives one label per text."""
 
     accuracy: float
     accuracy_interval: tuple[float, float]  # 95 % confidence interval of the accuracy (Wilson)
     top_3_accuracy: float | None  # share of texts whose class is among the three most probable ones; None for fewer than six classes
-    macro_f1: float  # mean F1 of the classes, in [0, 1]; a class that neither occurs nor is answered is left out
-    weighted_f1: float  # the same mean, weighted by the texts of each class
-    loss: float  # mean cross-entropy, in nats
     roc_auc: float | None  # in [0, 1]; the mean over one-against-rest for more than two classes; None where a class does not occur
     calibration_error: float  # mean gap between confidence and accuracy over 15 equal bins, in [0, 1] (Guo et al. 2017, eq. 3)
     classes: list[ClassScore]
@@ -92,8 +94,6 @@ class Evaluation(ScoredTexts):
     thresholds: list[ThresholdScore]  # figures of the classes' thresholds, chosen here or of the checkpoint; empty without any
     by_probability: list[Range]  # accuracy by the answer's probability
     by_length: list[Range]  # accuracy by the tokens that the model reads, in quarters of the longest that it can read
-    seconds: float  # time for the forward passes
-    encoded_share: float  # share of the texts that the encoder has read, in [0, 1]; the linear model was sure of the others
     levels: LevelScores | None = None  # of labels in levels
 
 
@@ -107,22 +107,17 @@ class LabelScore(ClassScore):
 
 
 @dataclass(frozen=True)
-class LabelEvaluation(ScoredTexts):
+class LabelEvaluation(Scores):
     """The figures of a checkpoint that gives several labels per text; shares in [0, 1]."""
 
     micro_f1: float  # F1 of all labels of all texts together
     micro_f1_interval: tuple[float, float]  # its 95 % confidence interval, by bootstrap over texts
-    macro_f1: float  # mean F1 of the labels; one that neither occurs nor is answered is left out
-    weighted_f1: float  # the same mean, weighted by the texts of each label
     exact_match: float  # share of texts with exactly the right labels
     exact_match_interval: tuple[float, float]  # its 95 % confidence interval (Wilson)
     hamming_loss: float  # share of wrong decisions, one per text and label
     ranking_average_precision: float  # mean share of right labels among those that are as probable as a right one
-    loss: float  # mean binary cross-entropy, in nats
     labels_per_text: tuple[float, float]  # mean number of labels, in the data and in the answers
     labels: list[LabelScore]
-    seconds: float  # time for the forward passes
-    encoded_share: float  # as of an ``Evaluation``
 
 
 class Scored(NamedTuple):
@@ -269,23 +264,21 @@ def top_3_accuracy(probabilities: Floats, labels: Labels) -> float | None:
 
 
 def area_under_roc(probabilities: Floats, labels: Labels) -> float | None:
-    """Area under the ROC curve; the mean over one-against-rest for more than two classes; None where a class does not occur."""
-    num_classes = probabilities.shape[1]
-    if len(np.unique(labels)) < num_classes:
-        return None
-    class_ids = range(num_classes) if num_classes > 2 else [1]
-    return float(np.mean([_area(probabilities[:, class_id], labels == class_id) for class_id in class_ids]))
+    """Area under the ROC curve; the mean over one-against-rest for more than two classes; None where a class does not occur.
 
-
-def _area(scores: Floats, positive: Bools) -> float:
-    """Share of the pairs of a positive and another text in which the positive one scores higher; equal scores count half.
+    It is the share of the pairs of a text of the class and another one in which the former scores higher; equal scores count half.
 
     Source: Hanley and McNeil 1982, "The Meaning and Use of the Area under a Receiver Operating Characteristic (ROC) Curve".
     """
-    _, ids, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[ids]
-    number = int(positive.sum())
-    return float((ranks[positive].sum() - number * (number + 1) / 2) / (number * (len(scores) - number)))
+    num_classes = probabilities.shape[1]
+    if len(np.unique(labels)) < num_classes:
+        return None
+    areas = list[float]()
+    for class_id in range(num_classes) if num_classes > 2 else [1]:
+        _, ids, counts = np.unique(probabilities[:, class_id], return_inverse=True, return_counts=True)
+        ranks, number = (np.cumsum(counts) - (counts - 1) / 2)[ids], int((labels == class_id).sum())
+        areas.append((ranks[labels == class_id].sum() - number * (number + 1) / 2) / (number * (len(labels) - number)))
+    return float(np.mean(areas))
 
 
 def accuracy_by(values: npt.ArrayLike, bounds: Sequence[float], correct: Bools) -> list[Range]:

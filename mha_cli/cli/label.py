@@ -82,7 +82,10 @@ def label(
             hint = "write a line `name: words` for each class into a YAML file, and name it with --classes"
             raise MhaError(f"a labelling needs two classes: {found} found", hint)
         session = Session(store, names, words, encoder, _doubted(store) if review else None)
-        way_on = _way_on(store, pretrained, classes)
+        settings = [*_settings(store), *([f"model.pretrained={pretrained}"] if pretrained else [])]
+        recipe = ["pretrained", *(["--classes", str(classes)] if classes else [])] if pretrained else ["text"]
+        changes = [word for setting in settings for word in ("--set", setting)]
+        way_on = printable(shlex.join(["mha", "train", "--config", *recipe, *changes]), 500)
         try:
             if terminal:
                 label_on_terminal(session)
@@ -158,11 +161,3 @@ def _settings(store: LabelStore) -> list[str]:
         settings["data.label_separator"] = LABEL_SEPARATOR
     usual = {"data.text_column": TEXT_COLUMN, "data.label_column": "label"}
     return [f"{name}={value}" for name, value in settings.items() if usual.get(name) != value]
-
-
-def _way_on(store: LabelStore, pretrained: Path | None, classes: Path | None) -> str:
-    """The command that trains on the labels."""
-    settings = [*_settings(store), *([f"model.pretrained={pretrained}"] if pretrained else [])]
-    words = ["--classes", str(classes)] if classes and pretrained else []
-    changes = [word for setting in settings for word in ("--set", setting)]
-    return printable(shlex.join(["mha", "train", "--config", "pretrained" if pretrained else "text", *words, *changes]), 500)

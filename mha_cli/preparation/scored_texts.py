@@ -48,12 +48,14 @@ def labelled_texts(
     data = source.settings if isinstance(source, FileTexts) else data
     config, classes, rows, caveat = checkpoint.config, checkpoint.class_names, None, ""
     separator = data.label_separator if isinstance(data, FilesData) else None
-    if split == "validation" and split not in source.splits:
-        if config.learns_from_validation and unseen:
-            part = f"{source.name}, validation part: the model has learnt from it in the end ({_refit(config)})"
-            raise MhaError(part, "choose on texts that it has not learnt from: --split test, or --data FILE")
-        source_texts = StoredTexts(source.read(source.splits[0]))
-        texts = of_known_classes(source_texts, classes, config.is_multi_label, separator, config.label_levels)
+    split = split or default_split(data)
+    is_held_out, where = split == "validation" and split not in source.splits, f"{source.name}, split {split}"
+    if is_held_out and config.learns_from_validation and unseen:
+        part = f"{source.name}, validation part: the model has learnt from it in the end ({_refit(config)})"
+        raise MhaError(part, "choose on texts that it has not learnt from: --split test, or --data FILE")
+    source_texts = StoredTexts(source.read(source.splits[0] if is_held_out else split))
+    texts = of_known_classes(source_texts, classes, config.is_multi_label, separator, config.label_levels)
+    if is_held_out:
         pieces, by_names = checkpoint.text_pipeline.pieces, data.validation == "names"
         corpus = Corpus(texts, config.text, None, source.name, by_names, pieces, first_classes=classes)
         _, rows = corpus.split(data.validation_share, config.seed)
@@ -61,19 +63,15 @@ def labelled_texts(
         if config.learns_from_validation:
             caveat = f"{source.name}, validation part: {_learnt(checkpoint, data)}"
     else:
-        split = split or default_split(data)
-        source_texts = StoredTexts(source.read(split))
-        texts = of_known_classes(source_texts, classes, config.is_multi_label, separator, config.label_levels)
-        texts = counted(texts, f"{source.name}, split {split}", callbacks)
-        encoded = encode_labelled(texts, checkpoint.text_pipeline, classes, f"{source.name}, split {split}")
+        encoded = encode_labelled(counted(texts, where, callbacks), checkpoint.text_pipeline, classes, where)
         if _names_learnt_files(checkpoint, data, split):
             known = "the model was trained on a file of that name"
-            caveat = f"{source.name}, split {split}: {known}; if these are the same texts, the figures are optimistic"
+            caveat = f"{where}: {known}; if these are the same texts, the figures are optimistic"
     checkpoint.memory_estimate.refuse_too_long(int(encoded.input_lengths.max(initial=0)))
     if caveat:
         callbacks.note(caveat)
     if warning := encoded.warning(checkpoint.vocabulary):
-        callbacks.note(f"{source.name}, split {split}: {warning}")
+        callbacks.note(f"{where}: {warning}")
     return LabelledTexts(source.name, split, encoded, caveat, source_texts, rows)
 
 

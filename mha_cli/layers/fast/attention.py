@@ -14,8 +14,9 @@ from keras import ops
 from mha_cli.layers.attention import MultiHeadAttention
 from mha_cli.layers.fast.blockwise import blockwise_attention
 from mha_cli.layers.fast.folded import folded_attention
-from mha_cli.layers.fast.fused import fused_attention, merge_heads, project_heads
+from mha_cli.layers.fast.fused import merge_heads, project_heads, softmax
 from mha_cli.layers.fast.kernels import kernel_attention, kernel_takes
+from mha_cli.layers.numerics import dot_products, drop
 from mha_cli.system.working_memory import MOST_SCORES_AT_ONCE
 
 
@@ -48,7 +49,9 @@ class FusedAttention(MultiHeadAttention):
 
     def mix(self, q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any, dropout: float, scaled: bool, causal: bool = False) -> Any:
         """The mixed values, (B, H, L, V); ``causal`` says that the mask is ``look_ahead_mask`` alone."""
-        return fused_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, self.seed_generator, scaled)
+        q_BHLK = q_BHLK * q_BHLK.shape[-1] ** -0.5 if scaled else q_BHLK
+        weights_BHLM = ops.cast(softmax(dot_products(q_BHLK, k_BHMK), mask_BHLM), v_BHMV.dtype)
+        return ops.matmul(drop(weights_BHLM, dropout, self.seed_generator), v_BHMV)
 
 
 @keras.saving.register_keras_serializable(package="mha")

@@ -7,14 +7,7 @@ from typing import Any
 
 from keras import ops
 
-from mha_cli.layers.numerics import dot_products, drop, masked_softmax
-
-
-def fused_attention(q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any, dropout: float, seed: Any, scaled: bool) -> Any:
-    """The mixed values of ``scaled_dot_product_attention``, (B, H, L, V)."""
-    q_BHLK = q_BHLK * q_BHLK.shape[-1] ** -0.5 if scaled else q_BHLK
-    weights_BHLM = ops.cast(softmax(dot_products(q_BHLK, k_BHMK), mask_BHLM), v_BHMV.dtype)
-    return ops.matmul(drop(weights_BHLM, dropout, seed), v_BHMV)
+from mha_cli.layers.numerics import masked_softmax
 
 
 def softmax(scores_BHLM: Any, mask_BHLM: Any = None) -> Any:
