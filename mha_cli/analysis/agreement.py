@@ -70,11 +70,8 @@ def find_agreement(config: Config, other: Config, by_options: bool = False, call
     if several:
         defined = [kappa for kappa in kappa_of_labels.values() if kappa is not None]
         kappa = fmean(defined) if defined else None
-    differences = [
-        Difference(one.file, one.line, one.label, two.file, two.line, two.label, one.text)
-        for one, two in pairs
-        if _labels(one) != _labels(two)
-    ]
+    unequal = [(one, two) for one, two in pairs if _labels(one) != _labels(two)]
+    differences = [Difference(one.file, one.line, one.label, two.file, two.line, two.label, one.text) for one, two in unequal]
     num_texts, num_equal = len(pairs), len(pairs) - len(differences)
     only = len(here) - num_texts, len(there) - num_texts
     return Agreement(sources[0].name, sources[1].name, num_texts, num_equal, kappa, kappa_of_labels, *only, differences)

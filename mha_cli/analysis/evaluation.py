@@ -138,11 +138,7 @@ def scored(checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callbacks
 
 
 def evaluate(
-    checkpoint: Checkpoint,
-    labelled: LabelledTexts,
-    callbacks: Callbacks = SILENT,
-    target: Target = None,
-    found: Scored | None = None,
+    checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callbacks = SILENT, target: Target = None, found: Scored | None = None
 ) -> Evaluation | LabelEvaluation:
     """Score a checkpoint on labelled texts, and with a ``target`` choose thresholds; ``found`` is the result of ``scored``, if known."""
     probabilities, seconds, encoded_share = found or scored(checkpoint, labelled, callbacks)

@@ -120,10 +120,8 @@ def compare(
 def verdict(accuracy: float, shuffled_mean: float, largest_change: float, num_texts: int) -> str:
     """The meaning of the figures, in words."""
     if largest_change <= ROUNDING:
-        return (
-            f"cannot read word order: the most that a shuffle moves a probability is {largest_change:.1e}, "
-            f"which is float rounding (up to {ROUNDING:.0e})"
-        )
+        most = f"the most that a shuffle moves a probability is {largest_change:.1e}"
+        return f"cannot read word order: {most}, which is float rounding (up to {ROUNDING:.0e})"
     fall = 100 * (accuracy - shuffled_mean)
     standard_error = np.sqrt(max(accuracy * (1 - accuracy), 1e-12) / num_texts)  # by the binomial distribution
     if abs(fall) < 200 * standard_error:

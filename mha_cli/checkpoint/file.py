@@ -43,12 +43,9 @@ MEMBERS = ("metadata.json", "config.json", "model.weights.h5", "vocabulary.txt",
 SMALL_WEIGHTS = "weights.int8"
 SMALL_MEMBERS = (SMALL_WEIGHTS, "vocabulary.txt", "mha.json")
 TOKENIZER = "tokenizer.json"
-MEMBER_SETS = (MEMBERS, SMALL_MEMBERS, (*MEMBERS, TOKENIZER), (*SMALL_MEMBERS, TOKENIZER))
-"""The members that an archive may hold; a tokenizer belongs to a pretrained encoder."""
-
+MEMBER_SETS = (MEMBERS, SMALL_MEMBERS, (*MEMBERS, TOKENIZER), (*SMALL_MEMBERS, TOKENIZER))  # a tokenizer: pretrained encoders
 MAX_DESCRIPTION_BYTES = 1_000_000
 MAX_CONFIG_CHARACTERS = 2 * MAX_BYTES  # limit of the config as JSON: any YAML file fits, and a list of its faults takes little memory
-
 MAX_JSON_BYTES = 4_000_000
 MAX_ID_BYTES = 4 * MAX_TOKEN_LENGTH + 1  # bytes of a token in the vocabulary, at most: four a character in UTF-8, and a line feed
 HDF5_BYTES_A_WEIGHT = 10_000  # bytes that HDF5 adds to the numbers of a weight, at most

@@ -28,10 +28,7 @@ DATATYPES = {  # the datatype messages of IEEE float32 and float16, little-endia
     "<f4": bytes.fromhex("11201f00 04000000 0000 2000 17 08 00 17 7f000000"),
     "<f2": bytes.fromhex("11200f00 02000000 0000 1000 0a 05 00 0a 0f000000"),
 }
-
-MESSAGES = NIL, DATASPACE, DATATYPE, FILL_VALUE, LAYOUT, SYMBOL_TABLE = 0x00, 0x01, 0x03, 0x05, 0x08, 0x11
-"""Kinds of messages in an object header; any other kind is refused."""
-
+MESSAGES = NIL, DATASPACE, DATATYPE, FILL_VALUE, LAYOUT, SYMBOL_TABLE = 0x00, 0x01, 0x03, 0x05, 0x08, 0x11  # kinds in an object header
 MAX_HEADER_BYTES = 512
 MAX_NAME_BYTES = 100
 MAX_TREE_LEVELS = 4

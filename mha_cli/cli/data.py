@@ -38,12 +38,8 @@ def data(
     agreement: Annotated[str | None, Option(metavar="FILE", help="Compare the labels with those of another person.")] = None,
     number: Annotated[int | None, Option("--next", min=1, max=500, metavar="N", help="Choose N texts to label next, from FILE.")] = None,
     checkpoint: Annotated[Path | None, options.checkpoint_option("with --next the most typical texts, without a model")] = None,
-    pretrained: Annotated[
-        Path | None, Option(metavar="FOLDER", help="With --next: encoder by which texts are typical.", show_default="their words")
-    ] = None,
-    output: Annotated[
-        Path | None, options.output_option("With --next: file to write, .csv or .jsonl.", "standard output, as CSV", "FILE")
-    ] = None,
+    pretrained: Annotated[Path | None, Option(metavar="FOLDER", help="With --next: encoder of texts.", show_default="their words")] = None,
+    output: Annotated[Path | None, options.output_option("With --next: .csv or .jsonl file.", "standard output, as CSV", "FILE")] = None,
     record_format: options.FormatOption = None,
     overrides: options.SetOption = None,
     *,

@@ -20,10 +20,7 @@ from mha_cli.system.whole_files import atomic_write
 
 
 def init(
-    files: Annotated[
-        list[str],
-        Argument(metavar="FILE", help="Labelled texts: CSV, TSV, JSONL, fastText, Parquet, or folders with one sub-folder per class."),
-    ],
+    files: Annotated[list[str], Argument(metavar="FILE", help="Labelled texts: tables, JSONL, fastText, Parquet, or a folder per class.")],
     output: Annotated[Path | None, options.output_option("Config to write.", "the name of the data, .yaml", "FILE")] = None,
     *,
     reading: options.LabelledFileOptions,

@@ -6,8 +6,7 @@ from pathlib import Path
 from mha_cli.errors import MhaError, printable
 
 _INSTALLED = Path(__file__).parents[1] / "configs"
-RECIPES = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).parents[2] / "configs"
-"""The recipes' folder: inside the package in a wheel, beside it in a checkout."""
+RECIPES = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).parents[2] / "configs"  # beside the package in a checkout
 
 
 def recipe_names() -> list[str]:

@@ -46,12 +46,8 @@ class DataSettings(Settings):
 
     validation_share: float = Field(0.1, gt=0, le=0.5, description="Share of the training split held out to choose the best epoch.")
 
-    validation: Literal["random", "names"] = Field(
-        "random", description="Held-out texts: random, stratified by class, or names (texts with the same rare names stay together)."
-    )
-    merge_labels: dict[str, str | None] = Field(
-        {}, description="Labels that are taken for others, as in `{BILLING: billing}`; null or an empty name leaves their texts out."
-    )
+    validation: Literal["random", "names"] = Field("random", description="Held out: random by class, or texts with the same rare names.")
+    merge_labels: dict[str, str | None] = Field({}, description="Labels taken for others: `{BILLING: billing}`; null leaves texts out.")
 
     def _faults(self) -> Iterator[str]:
         for label, other in self.merge_labels.items():
@@ -80,22 +76,15 @@ class TfdsData(DataSettings):
     label_key: str = Field("label", min_length=1, description="Feature that holds the class.")
 
 
-Column = Annotated[str | None, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
-"""A column by its name, or by its number as a YAML file may have it."""
-
+Column = Annotated[str | None, BeforeValidator(lambda value: str(value) if type(value) is int else value)]  # a name or a number
 SeveralColumns = Annotated[  # a column, or several; in code their names with ``JOINT`` between them
     Annotated[str, Field(min_length=1)] | None,
     BeforeValidator(lambda value: JOINT.join(map(str, value)) if isinstance(value, list) else str(value) if type(value) is int else value),
     PlainSerializer(lambda value: value.split(JOINT) if value and JOINT in value else value, list[str] | str | None, when_used="json"),
 ]
-
-Words = Annotated[str | list[str], BeforeValidator(lambda value: "" if value is None else value)]
-"""What a class is about: a line, or several; empty for none."""
-
+Words = Annotated[str | list[str], BeforeValidator(lambda value: "" if value is None else value)]  # about a class: a line or several
 ClassName = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is int else value), Field(min_length=1)]
-
 LABEL_SEPARATOR = "|"  # between several labels in one cell, where the training data have none
-
 FilePath = Annotated[str, Field(min_length=1)]
 
 
@@ -112,42 +101,24 @@ class FilesData(DataSettings):
 
     source: Literal["files"] = Field(description="Your own files or folders.")
     train: FilePath | list[FilePath] | None = Field(
-        None,
-        description="Files or folders to train on, or patterns with `*`; relative paths start at the current folder. null for classes in "
-        "words and texts without labels.",
+        None, description="Files or folders to train on, or patterns with `*`; null for classes in words and texts without labels."
     )
-    more: list[FilePath] = Field(
-        [], description="Further files to train on, added later: their labels replace those of equal texts, and held-out texts stay so."
-    )
+    more: list[FilePath] = Field([], description="Files added later: their labels replace those of equal texts; held-out texts stay so.")
     test: FilePath | list[FilePath] | None = Field(None, description="Files or folders to test on; null uses test_share, if it is set.")
-    test_share: float | None = Field(
-        None, gt=0, lt=1, description="Share of `train` held out for testing, stratified by class, the same for every seed; null for none."
-    )
-    unlabelled: str | None = Field(
-        None, min_length=1, description="File of texts to learn from without labels: lines, a table, JSON lines or Parquet; null for none."
-    )
+    test_share: float | None = Field(None, gt=0, lt=1, description="Share of `train` held out for testing, by class; null for none.")
+    unlabelled: str | None = Field(None, min_length=1, description="File of texts to learn from without labels; null for none.")
     text_column: SeveralColumns = Field(
-        None,
-        description="Text column: name, number from 1 in a table without header, or key with dots; a list of columns, such as "
-        "`[title, body]`, is read as one text; null finds it.",
+        None, description="Text column: name, number from 1, or key with dots; a list, such as `[title, body]`, is one text; null finds it."
     )
-    label_column: SeveralColumns = Field(
-        None, description="Column of the class, named in the same ways, or with label_levels a list from coarse to fine; null finds it."
-    )
-    label_columns: list[ClassName] = Field(
-        [], description="Columns that are a label each, with 1 or 0, true or false, yes or no, x or nothing; then a text may have several."
-    )
-    weight_column: Column = Field(
-        None, min_length=1, description="Column of how much a text of `train` counts: 2 as if it were twice, 0 not at all; null for none."
-    )
-    label_separator: str | None = Field(
-        None, min_length=1, max_length=10, description="What separates several labels of one text; null if a text has one."
-    )
+    label_column: SeveralColumns = Field(None, description="Column of the class, with label_levels a list, coarse to fine; null finds it.")
+    label_columns: list[ClassName] = Field([], description="Columns that are a label each, with marks such as 1 or 0; several per text.")
+    weight_column: Column = Field(None, min_length=1, description="Column of how much a text counts: 2 as if twice, 0 not at all.")
+    label_separator: str | None = Field(None, min_length=1, max_length=10, description="Separator of several labels in a cell; null: one.")
     label_levels: str | None = Field(
         None,
         min_length=1,
         max_length=10,
-        description='What separates the levels of a label, from coarse to fine, as ">" in `a > b`; null for none.',
+        description="Separator of the levels of a label, coarse to fine, such as `>`; null for none.",
     )
     encoding: str | None = Field(None, description="Encoding, such as windows-1252; null is UTF-8, or the encoding of a byte-order mark.")
     quoting: bool = Field(True, description="Read quotes in tables as in CSV; false reads them as ordinary characters.")
@@ -189,17 +160,11 @@ class TextConfig(Settings):
 
     vocabulary_size: int = Field(20_000, ge=3, le=10_000_000, description="Size of the vocabulary, with padding and the unknown word.")
     sequence_length: int = Field(600, ge=1, le=100_000, description="Tokens of a text that the model reads; further tokens are cut.")
-    truncation: Literal["head", "tail", "head_and_tail"] = Field(
-        "head", description="Which tokens of a longer text are read: the first, the last, or half of them at either end."
-    )
+    truncation: Literal["head", "tail", "head_and_tail"] = Field("head", description="Which tokens of a longer text are read.")
     punctuation: bool = Field(True, description="Keep punctuation marks as tokens.")
-    subword_characters: int = Field(
-        0, ge=0, le=100, description="Characters of a word, with a mark at either end, from which subwords are read; 0 reads no subwords."
-    )
+    subword_characters: int = Field(0, ge=0, le=100, description="Characters of a word, ends marked, that subwords are of; 0 for none.")
 
-    max_pieces: int | None = Field(
-        None, ge=3, le=100_000, description="Pieces that a pretrained encoder reads, with its two special ones; null is its limit."
-    )
+    max_pieces: int | None = Field(None, ge=3, le=100_000, description="Longest text of a pretrained encoder, in pieces; null: its limit.")
 
     def _faults(self) -> Iterator[str]:
         characters, shortest = self.subword_characters, min(SUBWORD_LENGTHS)
@@ -236,12 +201,8 @@ HeadCount = Annotated[int, Field(ge=1, le=256)]
 class ModelConfig(Settings):
     """PositionalEmbedding → TransformerEncoder × num_blocks → GlobalMaxPooling1D → Dropout → Dense."""
 
-    pretrained: str | None = Field(
-        None, min_length=1, description="Folder of a pretrained encoder, which decides the encoder's sizes; null trains one from scratch."
-    )
-    vectors: str | None = Field(
-        None, min_length=1, description="File of word vectors that start the embeddings and that the linear model reads; null for none."
-    )
+    pretrained: str | None = Field(None, min_length=1, description="Folder of a pretrained encoder, which decides sizes; null for none.")
+    vectors: str | None = Field(None, min_length=1, description="File of word vectors for embeddings and linear model; null for none.")
     num_pieces: int = Field(0, ge=0, le=2_000_000, description="Pieces that a pretrained encoder knows; the folder decides it.")
     embed_dim: int = Field(64, ge=1, le=16_384, description="Width of the embedding and of every block's output.")
     positions: Literal["learned", "sinusoidal", "none"] = Field("learned", description="How a token's position is added to its embedding.")
@@ -257,9 +218,7 @@ class ModelConfig(Settings):
     activation: Literal["relu", "gelu"] = Field("relu", description="Function between the two projections of the feed-forward layer.")
     normalization: Literal["post", "pre"] = Field("post", description="Normalization after residuals (post) or before sub-layers (pre).")
     norm_epsilon: float = Field(1e-3, gt=0, le=0.01, description="Added to the variances by layer normalization.")
-    pooling: Literal["max", "mean", "first"] = Field(
-        "max", description="What becomes of the positions: the largest value per feature, their mean, or the first position alone."
-    )
+    pooling: Literal["max", "mean", "first"] = Field("max", description="How positions become one vector: maximum, mean, or the first.")
     embedding_dropout: float = Field(0.0, ge=0, lt=1, description="Share of embedding units zeroed in training.")
     dropout: float = Field(0.5, ge=0, lt=1, description="Share of pooled features zeroed in training, before the classifier.")
 
@@ -326,34 +285,23 @@ class TrainingConfig(Settings):
         "none", description="Devices that share a batch: one, all GPUs of the machine, several workers, or the most there are (auto)."
     )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto",
-        description="Type of matrix products in training; auto is bfloat16 if the processor has it and heads are at least 128 wide or the "
-        "encoder is a pretrained one.",
+        "auto", description="Type of products in training; auto: bfloat16 if the processor has it and the encoder is wide or pretrained."
     )
-    optimizer: Literal["adamw", "adam", "rmsprop"] = Field(
-        "adamw", description="Update rule with Keras's default coefficients; embedding rows that a step does not use stay as they are."
-    )
+    optimizer: Literal["adamw", "adam", "rmsprop"] = Field("adamw", description="Update rule; unused embedding rows stay as they are.")
     learning_rate: float = Field(1e-3, gt=0, le=10, description="Highest learning rate; schedule lowers it.")
     schedule: Literal["constant", "cosine", "warmup-cosine"] = Field(
-        "constant",
-        description="Learning rate: constant, falling to zero by half a cosine, or rising from zero over a tenth of all steps before that.",
+        "constant", description="Learning rate: constant, falling by half a cosine, or rising for a tenth of all steps before that."
     )
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="Share of the target spread evenly over the classes.")
-    few_labels: bool = Field(
-        False,
-        description="Add a contrastive loss, and train the encoder again in the end with the validation part (monitor=last, no teacher).",
-    )
+    few_labels: bool = Field(False, description="Add a contrastive loss; with monitor=last and no teacher, learn from all texts last.")
     trainable_blocks: Literal["auto", "all"] | Annotated[int, Field(ge=0, le=100)] = Field(
-        "auto",
-        description="Blocks of a pretrained encoder that learn: all, the last ones, 0 for a frozen encoder, or auto by the work it is.",
+        "auto", description="Blocks of a pretrained encoder that learn: all, the last ones, 0 for none (frozen), or auto by the work it is."
     )
     class_weights: Literal["none", "balanced"] = Field("none", description="Loss weights: none, or texts / (classes * texts of the class).")
     finetune_epochs: int = Field(0, ge=0, le=10_000, description="Number of final epochs on labelled texts only.")
     word_dropout: float = Field(0.0, ge=0, lt=1, description="Share of tokens replaced by the unknown token in training.")
     patience: int | None = Field(None, ge=1, le=10_000, description="Epochs without improvement before training stops; null never stops.")
-    monitor: Literal["accuracy", "loss", "last"] = Field(
-        "accuracy", description="Validation figure that chooses the best epoch; last always chooses the last one."
-    )
+    monitor: Literal["accuracy", "loss", "last"] = Field("accuracy", description="Validation figure that picks the epoch; last: the last.")
     teacher: str | None = Field(None, min_length=1, description="Model that teaches the encoder: linear, a run or a checkpoint.")
     base: str | None = Field(None, min_length=1, description="Run or checkpoint to train on from; `mha train --from RUN` sets it.")
     keep_linear: bool = Field(True, description="Keep the linear model in the checkpoint after it has taught; false drops it.")
@@ -373,13 +321,9 @@ class Config(Settings):
     """One run, whole."""
 
     auto: bool = Field(False, description="Let the data decide the settings that are not given; see recipes.md.")
-    task: Literal["single-label", "multi-label"] = Field(
-        "single-label", description="Labels of a text: one, or any number; lists of labels and data.label_separator make it multi-label."
-    )
+    task: Literal["single-label", "multi-label"] = Field("single-label", description="One label per text, or any number; the data decide.")
     seed: int = Field(0, ge=0, lt=2**31, description="Seed of the validation split, the initial weights, the batch order and dropout.")
-    classes: dict[ClassName, Words] = Field(
-        {}, description="Classes in words: a line or several for each, which a pretrained encoder or word vectors compare with texts."
-    )
+    classes: dict[ClassName, Words] = Field({}, description="Classes in words, for a pretrained encoder or word vectors: lines for each.")
     data: Annotated[SampleData | TfdsData | FilesData | MemoryData, Field(discriminator="source")] = SampleData()
     text: TextConfig = TextConfig()
     model: ModelConfig = ModelConfig()

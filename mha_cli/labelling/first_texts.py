@@ -73,9 +73,10 @@ def random_part(values: Sequence[Any], seed: int) -> list[Any]:
 
 def word_features(texts: Iterable[str]) -> Any:
     """Sparse (N, F): the logarithmic TF-IDF of the words that at least two texts share, each row with norm 1, or zeros."""
-    words = HashingVectorizer(
+    counter = HashingVectorizer(
         analyzer=make_tokenizer(TextConfig()), n_features=BUCKETS, alternate_sign=False, norm=None, dtype=np.float32
-    ).transform(texts)
+    )
+    words = counter.transform(texts)
     num_texts_F = words.getnnz(axis=0)
     shared = words[:, num_texts_F >= min(2, num_texts_F.max())]
     return TfidfTransformer(sublinear_tf=True).fit_transform(shared)

@@ -19,8 +19,7 @@ from mha_cli.sources.raw_files import file_pieces
 from mha_cli.system.whole_files import atomic_write, held
 
 DRAWN = "drawn"  # column that says how a text came to be labelled
-RANDOM, CHOSEN, GIVEN = "random", "chosen", "given"
-"""Drawn at random; chosen because its label teaches much; labelled before. Only random texts tell how good a model is on the others."""
+RANDOM, CHOSEN, GIVEN = "random", "chosen", "given"  # at random, which alone tells how good a model is; by the model; labelled before
 
 
 class Answer(NamedTuple):

@@ -23,37 +23,27 @@ from mha_cli.system.input_files import open_regular
 from mha_cli.text.pieces import MAX_TOKENIZER_BYTES, PieceTokenizer
 
 TOKENIZER, WEIGHTS = "tokenizer.json", "model.safetensors"
-MAX_JSON_BYTES, MAX_WEIGHT_BYTES = 4_000_000, 1_200_000_000
-"""Most bytes of other JSON and of a header of safetensors, and of the weights that are read, as they are on disk (those of XLM-R)."""
-
+MAX_JSON_BYTES, MAX_WEIGHT_BYTES = 4_000_000, 1_200_000_000  # of other JSON or a header of safetensors, and of weights on disk (XLM-R)
 OTHER_KINDS = {  # how other files begin, what they are, and what to do
     b"version https://git-lfs": ("is a pointer of Git LFS and not the file itself", "fetch the file with git lfs pull"),
     b"PK\3\4": ("is a zip archive", "unzip it, and take the file in it"),
     b"\xff\xfe": ("is text in UTF-16", "save it in UTF-8"),
 }
-
 LARGEST_WEIGHT = 65_504  # largest number in float16, the type that a checkpoint keeps weights in
-
 DTYPES = {"F32": 4, "F16": 2, "BF16": 2}  # bytes of the types of weights that are read, by safetensors' names
-
 SMALLER = f"mha reads {MAX_WEIGHT_BYTES:,} bytes of weights at most; take a smaller encoder"
-
 FLAGS = {  # settings of ``tokenizer_config.json`` that most classes of transformers take, and what ``tokenizer.json`` calls them
     "do_lower_case": "lowercase", "strip_accents": "strip_accents",
     "tokenize_chinese_chars": "handle_chinese_chars", "add_prefix_space": "add_prefix_space",
 }  # fmt: skip
-
 WITHOUT_FLAGS = ("PreTrainedTokenizerFast", "TokenizersBackend")  # classes that take ``tokenizer.json`` as it is
-
 PARTS_OF_A_FOLDER = "a pretrained encoder has config.json, model.safetensors and tokenizer.json"
 
 Pooling = Literal["mean", "max", "first"]
-
-POOLINGS: dict[str, Pooling] = {
+POOLINGS: dict[str, Pooling] = {  # by sentence-transformers' names, from 5.4 on and before; of several, the first here counts
     "mean": "mean", "pooling_mode_mean_tokens": "mean", "mean_sqrt_len_tokens": "mean", "pooling_mode_mean_sqrt_len_tokens": "mean",
     "cls": "first", "pooling_mode_cls_token": "first", "max": "max", "pooling_mode_max_tokens": "max",
 }  # fmt: skip
-"""Poolings by the names that sentence-transformers gives them, from 5.4 on and before; of several in one folder, the first here counts."""
 
 
 @dataclass(frozen=True)

@@ -146,9 +146,6 @@ def _prepare(builder: Any, name: str, data_dir: str, log: Callable[[str], None])
             builder.download_and_prepare()
     except Exception as error:  # whatever a set's own code, the network or the disk raises
         script = f"import tensorflow_datasets as tfds; tfds.load('{name}')"
-        hint = (
-            f'on a machine with network run `python -c "{script}"`, copy its folder ~/tensorflow_datasets here, '
-            "and set TFDS_DATA_DIR to the copy"
-        )
-        message = f"{name} cannot be downloaded to {shown}: {reason_of(error)}"
-        raise MhaError(message, hint, EXIT_FAILURE) from None
+        copy = f'on a machine with network run `python -c "{script}"`, copy its folder ~/tensorflow_datasets here'
+        hint = f"{copy}, and set TFDS_DATA_DIR to the copy"
+        raise MhaError(f"{name} cannot be downloaded to {shown}: {reason_of(error)}", hint, EXIT_FAILURE) from None

@@ -1,7 +1,6 @@
 """What no public name of TensorFlow, Keras and TFDS gives; a test says in which versions these names are there.
 
-Two other libraries are used below their documentation where they alone are imported: Typer in ``cli/command.py``, uvicorn in
-``serve/server.py``. The test covers them as well.
+The test covers Typer in ``cli/command.py`` and uvicorn in ``serve/server.py`` as well, which are used below their documentation.
 """
 
 from collections.abc import Iterator

@@ -15,8 +15,7 @@ from typing import IO, Any
 from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, printable, reason_of, shown_path
 
 TEMPORARY_PREFIX, TEMPORARY_SUFFIX = ".mha-", ".tmp"  # name of an unfinished file or folder, with random characters between the two
-LOCK, SHARED_LOCK = ".mha.lock", ".mha-batch.lock"
-"""Files in a folder whose holder, or holders with one purpose, may write there; a killed one leaves its file behind, to no effect."""
+LOCK, SHARED_LOCK = ".mha.lock", ".mha-batch.lock"  # whose holder, or holders with one purpose, may write into the folder
 FAILURES = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM}  # another folder does not help
 
 

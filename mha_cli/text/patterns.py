@@ -16,8 +16,7 @@ _LATIN_LETTER = f"[{_LATIN}]"
 _LATIN_MARK = rf"[^{_LATIN}_\s]"
 _HASHTAG = re.compile(r"#[\d_]*[^\W\d_]")
 
-all_latin = re.compile(r"[\x00-\xac\xae-\u02af\u1e00-\u1eff\u2010-\u2027€]*").fullmatch
-"""Whether a text has nothing but Latin letters, all composed (NFC), and marks that are usual among them."""
+all_latin = re.compile(r"[\x00-\xac\xae-\u02af\u1e00-\u1eff\u2010-\u2027€]*").fullmatch  # only Latin letters, in NFC, and their marks
 
 
 def may_have_addresses(text: str) -> bool:

@@ -18,14 +18,9 @@ from mha_cli.errors import JOINT, MhaError, plural, printable, reason_of
 from mha_cli.system.working_memory import refuse_bytes
 from mha_cli.text.vocabulary import cut
 
-MAX_TOKENIZER_BYTES, MAX_VALUES = 40_000_000, 2_000_000
-"""Bytes of ``tokenizer.json`` and values in it, of which each takes memory; multilingual encoders have up to a million."""
-
+MAX_TOKENIZER_BYTES, MAX_VALUES = 40_000_000, 2_000_000  # of ``tokenizer.json``; multilingual encoders have up to a million values
 MAX_PIECE, MAX_PIECES_BYTES = 500, 4_000_000  # characters of a piece, and bytes of all: Unigram's tree of them takes 250 times as many
-
-MAX_WORD, MAX_PREFIX = 1_000, 16
-"""Characters of a word that WordPiece cuts, in time that grows with their square, and of what begins a piece inside a word."""
-
+MAX_WORD, MAX_PREFIX = 1_000, 16  # characters of a word that WordPiece cuts, in their square's time, and of a mark of inner pieces
 MAX_PARTS, MAX_ADDED_CHARACTERS, MAX_REPLACEMENT_BYTES = 10, 200_000, 64
 
 PARTS = {  # parts of a tokenizer that may be there, by their types
@@ -36,15 +31,9 @@ PARTS = {  # parts of a tokenizer that may be there, by their types
     "model": {"BPE", "Unigram", "WordPiece"},
     "post_processor": {"BertProcessing", "RobertaProcessing", "TemplateProcessing"},
 }  # fmt: skip
-
-LENGTHEN = {"BertNormalizer", "ByteLevel", "Lowercase", "Metaspace", "NFC", "NFD", "NFKC", "NFKD", "Precompiled"}
-"""Types of parts that may lengthen a text, each of which may be there once."""
-
+LENGTHEN = {"BertNormalizer", "ByteLevel", "Lowercase", "Metaspace", "NFC", "NFD", "NFKC", "NFKD", "Precompiled"}  # may lengthen: one each
 PATTERN = " {2,}"  # the only regular expression that may be there
-
-PIECE_BYTES, CHUNK = 1_000, 1_000
-"""Memory, in bytes, for a byte of a text while it is cut, and characters that are normalized at a time to count those bytes."""
-
+PIECE_BYTES, CHUNK = 1_000, 1_000  # memory for a byte of a text while it is cut, and characters that are normalized at a time
 TWO_BETWEEN = "two between"  # flag of a tokenizer
 PADDING_NAMES, RARE = ("[PAD]", "<pad>"), "\N{UGARITIC LETTER ALPA}"
 ANEW, ANOTHER = "fetch the file anew", "take another encoder"

@@ -28,8 +28,7 @@ from mha_cli.sources.targets import are_several, one_hot
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.working_memory import MemoryEstimate, refuse_bytes
 
-TARGETS = ("first", "previous", "itself", "next", "last", "others")
-"""Tokens that a token can look at. A pretrained encoder's first and last token are special pieces, such as [CLS] and [SEP]."""
+TARGETS = ("first", "previous", "itself", "next", "last", "others")  # tokens that are looked at; pretrained: first [CLS], last [SEP]
 
 
 @dataclass(frozen=True)

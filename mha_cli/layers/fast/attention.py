@@ -101,14 +101,13 @@ class FoldedAttention(FastAttention):
         return True
 
 
-IMPLEMENTATIONS: dict[str, Callable[..., MultiHeadAttention]] = {
+IMPLEMENTATIONS: dict[str, Callable[..., MultiHeadAttention]] = {  # by the values of ``TransformerEncoder.attention_implementation``
     "auto": FastAttention,
     "fused": FusedAttention,
     "per_head": partial(MultiHeadAttention, head_by_head=True),
     "blockwise": BlockwiseAttention,
     "folded": FoldedAttention,
 }
-"""The attention layers by the values of ``TransformerEncoder.attention_implementation``."""
 
 
 def number_of_weights(q_BHLK: Any, k_BHMK: Any) -> Any:

@@ -1,8 +1,5 @@
 """Folded attention: kernels are multiplied first, so that heads as wide as their input need two projections instead of four.
 
-At usual lengths, projections cost more than the attention itself. The book's model trains on 192 reviews per second instead of 161
-(docs/experiments.md, "The book's model").
-
 A head is softmax((x W^Q + b^Q) (x W^K + b^K)ᵀ / √d_k) (x W^V + b^V) W^O. Softmax ignores a term that all scores of a query share, so
 b^K drops out; and the weights of a query sum to 1, so b^V is added unchanged. What remains is
 
