@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
@@ -33,13 +34,10 @@ def sign_test(num_first: int, num_second: int) -> float:
     return min(1.0, 2 * float(np.exp(choices - number * np.log(2)).sum()))
 
 
-def mean_of_drawn(kinds: Float64s, drawn: Int64s) -> Float64s:
-    """The mean of values (K,) in every draw, (D,), from how often each was drawn, (D, K)."""
-    return np.asarray(drawn @ kinds / drawn.sum(axis=1))
-
-
-def bootstrap(of_texts: Array, seed: int = 0, statistic: Callable[[Array, Int64s], Float64s] = mean_of_drawn) -> Float64s:
-    """A statistic of texts that are drawn with replacement, ``DRAWS`` times.
+def bootstrap(
+    of_texts: Array, seed: int = 0, statistic: Callable[[Array, Int64s], Any] = lambda kinds, drawn: drawn @ kinds / drawn.sum(axis=1)
+) -> Float64s:
+    """A statistic, by default the mean, of texts that are drawn with replacement, ``DRAWS`` times.
 
     Args:
         of_texts: numbers of every text, (N,) or (N, F), such as the difference between two systems.

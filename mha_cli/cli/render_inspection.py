@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from mha_cli.analysis.inside.head_scores import HeadReport
     from mha_cli.analysis.inside.pruning import PruningReport
-    from mha_cli.runtime.classifier import Prediction
 
 SHADES = " ░▒▓█"
 MOST_ROWS = 12  # rows of a table: links of a text too long for a heat map, or words
@@ -29,7 +28,8 @@ def attention(view: AttentionView, block: int, head: int | None) -> None:
     which = "mean over the heads" if head is None else f"head {head}"
     weights_LL = view.of(block, head)
     entropy = mean_entropy(weights_LL)
-    print_line(f"{_said(view.prediction)}; block {block}, {which}: {entropy_line(entropy, len(view.words))}")
+    answer = f"{printable(view.prediction.label)} {view.prediction.probability:.4f}"
+    print_line(f"{answer}; block {block}, {which}: {entropy_line(entropy, len(view.words))}")
     words = marked(view.words, view.unknown, 16)
     width = max(map(cell_len, words))
     if near_uniform(entropy, len(words)):
@@ -49,7 +49,7 @@ def explanation(result: Explanation) -> None:
     coloured = console.color_system is not None and not console.no_color
     by_signs = "+ before a word: it speaks for it, - against it; the more, the stronger"
     legend = "blue words speak for it, orange ones against it" if coloured else by_signs
-    print_line(f"{_said(result.prediction)}; {legend}")
+    print_line(f"{printable(result.prediction.label)} {result.prediction.probability:.4f}; {legend}")
     largest = max(map(abs, result.occlusion)) or 1.0
     words = marked(result.words, result.unknown, 80)
     line = [_weighed(word, fall / largest, coloured) for word, fall in zip(words, result.occlusion, strict=True)]
@@ -90,10 +90,6 @@ def heads(report: HeadReport, pruning: PruningReport | None) -> None:
     weights = ("weights", f"{pruning.num_weights_before:,}", f"{pruning.num_weights_after:,}")
     print_table([], ["", "before", "after"], [accuracy, weights], f"Without the heads {removed}")
     print_line(f"written: {pruning.checkpoint}")
-
-
-def _said(prediction: Prediction) -> str:
-    return f"{printable(prediction.label)} {prediction.probability:.4f}"
 
 
 def _print_uniform(view: AttentionView, block: int, head: int | None, weights_LL: Array) -> None:

@@ -62,8 +62,7 @@ def atomic_replace(path: Path, earlier: os.stat_result | None = None) -> Iterato
     """A binary file that replaces whatever has its name, a link too, when everything is written and safe on disk.
 
     Until then an earlier file stays as it was: temporary file in the same folder, fsync, rename, fsync of the folder. A killed writer
-    leaves its temporary file behind, until somebody locks the folder.
-    The new file gets the mode and the owner of the earlier one whose status is given.
+    leaves its temporary file behind, until somebody locks the folder. The new file gets mode and owner of the ``earlier`` one.
     """
     temporary = path.parent / f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}{TEMPORARY_SUFFIX}"
     in_place = False
@@ -228,8 +227,7 @@ def temporary_faults(needs: str) -> Iterator[None]:
 class TemporaryBytes:
     """Bytes in a file without a name, which disappears with this object, or with the process; a fault says who needs it.
 
-    The system caches the file, so reading takes microseconds, and none of it counts as memory of this process, as an array or a memory map
-    would.
+    The system caches the file, so reading takes microseconds, and none of it counts as memory of this process.
     """
 
     def __init__(self, needs: str) -> None:
