@@ -51,16 +51,16 @@ def label(
     refuse_output("--output", output)
     if output.suffix.lower() != ".csv":
         raise MhaError(f"--output {shown_path(output)}: no .csv file", "name one, which mha train can read")
-    if terminal:
-        from mha_cli.cli.label_terminal import label_on_terminal, refuse_no_terminal
-
-        refuse_no_terminal()
-    else:
+    if not terminal:
         need("mha label without --terminal", "serve", "fastapi", "httptools", "uvicorn", "uvloop")
+    elif sys.stdin is None or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise MhaError("--terminal: standard input and output are no terminal", "run it in one, or leave --terminal out")
     prepare_to_compute()
     from mha_cli.labelling.session import Session
+    from mha_cli.sources.class_words import read_class_words
 
-    words = _words(classes)
+    config = Config() if classes is None else Config().changed(classes=read_class_words(classes))
+    words = {name: [line for other, line in config.class_lines if other == name] for name in config.classes}
     encoder = None
     if pretrained is not None:
         from mha_cli.runtime.encoder_features import EncoderFeatures
@@ -88,6 +88,8 @@ def label(
         way_on = printable(shlex.join(["mha", "train", "--config", *recipe, *changes]), 500)
         try:
             if terminal:
+                from mha_cli.cli.label_terminal import label_on_terminal
+
                 label_on_terminal(session)
             else:
                 from mha_cli.serve.label_page import serve_labelling
@@ -97,16 +99,6 @@ def label(
         finally:
             print(*session.progress().lines, *([way_on] if store.answers else []), sep="\n", file=sys.stderr)
             session.close()
-
-
-def _words(path: Path | None) -> dict[str, Sequence[str]]:
-    """The classes of a file, with the lines about each."""
-    from mha_cli.sources.class_words import read_class_words
-
-    if path is None:
-        return {}
-    config = Config().changed(classes=read_class_words(path))
-    return {name: [line for other, line in config.class_lines if other == name] for name in config.classes}
 
 
 def _store(files: Sequence[str], form: Format | None, reading: options.LabelledFileOptions, output: Path, several: bool) -> LabelStore:

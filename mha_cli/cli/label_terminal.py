@@ -13,7 +13,7 @@ from functools import partial
 from rich.console import Console
 from rich.text import Text
 
-from mha_cli.errors import JOINT, MhaError, printable
+from mha_cli.errors import JOINT, printable
 from mha_cli.labelling.session import Session, Shown, are_typed, begins, class_keys, key_meanings
 
 BACK, FORTH, BACKSPACE, ENTER, ESCAPE, END = ("\x1b[D", "\x1bOD"), ("\x1b[C", "\x1bOC"), ("\x7f", "\b"), ("\r", "\n"), "\x1b", "\x04"
@@ -21,12 +21,6 @@ CLEAR = "\x1b[H\x1b[2J"
 MOST_CHARACTERS, MOST_FOUND = 20_000, 10  # of a text, and classes that are listed while somebody types
 _KEY = re.compile(r"\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Z])|[\s\S]")
 _UNFINISHED = re.compile(r"\x1b(?:\[[0-9;]*|O)$")
-
-
-def refuse_no_terminal() -> None:
-    """Refuse standard input and output that are no terminal."""
-    if sys.stdin is None or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise MhaError("--terminal: standard input and output are no terminal", "run it in one, or leave --terminal out")
 
 
 def label_on_terminal(session: Session) -> None:
