@@ -113,7 +113,7 @@ class FilesData(DataSettings):
     label_column: SeveralColumns = Field(None, description="Column of the class, with label_levels a list, coarse to fine; null finds it.")
     label_columns: list[ClassName] = Field([], description="Columns that are a label each, with marks such as 1 or 0; several per text.")
     weight_column: Column = Field(None, min_length=1, description="Column of how much a text counts: 2 as if twice, 0 not at all.")
-    label_separator: str | None = Field(None, min_length=1, max_length=10, description="Separator of several labels in a cell; null: one.")
+    label_separator: str | None = Field(None, min_length=1, max_length=10, description="Separator of labels in one cell; null for none.")
     label_levels: str | None = Field(
         None,
         min_length=1,
@@ -162,9 +162,9 @@ class TextConfig(Settings):
     sequence_length: int = Field(600, ge=1, le=100_000, description="Tokens of a text that the model reads; further tokens are cut.")
     truncation: Literal["head", "tail", "head_and_tail"] = Field("head", description="Which tokens of a longer text are read.")
     punctuation: bool = Field(True, description="Keep punctuation marks as tokens.")
-    subword_characters: int = Field(0, ge=0, le=100, description="Characters of a word, ends marked, that subwords are of; 0 for none.")
+    subword_characters: int = Field(0, ge=0, le=100, description="Characters of a word from which subwords are read; 0 for none.")
 
-    max_pieces: int | None = Field(None, ge=3, le=100_000, description="Longest text of a pretrained encoder, in pieces; null: its limit.")
+    max_pieces: int | None = Field(None, ge=3, le=100_000, description="Most pieces that a pretrained encoder reads; null is its limit.")
 
     def _faults(self) -> Iterator[str]:
         characters, shortest = self.subword_characters, min(SUBWORD_LENGTHS)
@@ -301,7 +301,7 @@ class TrainingConfig(Settings):
     finetune_epochs: int = Field(0, ge=0, le=10_000, description="Number of final epochs on labelled texts only.")
     word_dropout: float = Field(0.0, ge=0, lt=1, description="Share of tokens replaced by the unknown token in training.")
     patience: int | None = Field(None, ge=1, le=10_000, description="Epochs without improvement before training stops; null never stops.")
-    monitor: Literal["accuracy", "loss", "last"] = Field("accuracy", description="Validation figure that picks the epoch; last: the last.")
+    monitor: Literal["accuracy", "loss", "last"] = Field("accuracy", description="What chooses the epoch: a validation figure, or last.")
     teacher: str | None = Field(None, min_length=1, description="Model that teaches the encoder: linear, a run or a checkpoint.")
     base: str | None = Field(None, min_length=1, description="Run or checkpoint to train on from; `mha train --from RUN` sets it.")
     keep_linear: bool = Field(True, description="Keep the linear model in the checkpoint after it has taught; false drops it.")
