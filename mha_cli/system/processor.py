@@ -33,8 +33,7 @@ def nvidia_gpus(root: Path = Path("/")) -> list[str]:
 def prepare_to_compute() -> None:
     """One thread for matrix products, and memory that is kept for the next batch.
 
-    The matrices of a batch are small, so processes make it faster and threads do not. If the environment sets the number of threads, or
-    NumPy is imported already, that number stays.
+    The matrices of a batch are small, so processes make it faster and threads do not. A number of threads that is set already stays.
 
     glibc returns freed memory at the top of its heap to the system, and the next batch must ask for it again, for a fifth of the time.
     Once a large piece has been freed, it keeps twice as much (``M_MMAP_THRESHOLD`` in mallopt(3)). Elsewhere this does nothing.

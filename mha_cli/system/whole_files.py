@@ -35,8 +35,8 @@ class Stream(io.FileIO):
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """A binary file that takes its place only when everything is written and safe on disk; see ``atomic_replace``.
 
-    The new file has the mode and the owner of an earlier one. A link is followed. A device or a pipe is written to, since it cannot be
-    replaced; BrokenPipeError says that its reader has left.
+    The new file has the mode and the owner of an earlier one. A link is followed, and a device or a pipe, which cannot be replaced, is
+    written to; BrokenPipeError says that its reader has left.
     """
     try:
         earlier = os.stat(path)
