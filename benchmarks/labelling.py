@@ -23,8 +23,8 @@ from typing import Any
 import harness  # noqa: F401 (first: it settles whose mha_cli is imported)
 import numpy as np
 from file_peers import read_csv
-from mha_cli.labelling.features import word_features
 
+from mha_cli.labelling.first_texts import word_features
 from mha_cli.labelling.learner import Learner
 from mha_cli.labelling.model import Assessment, fit_model
 from mha_cli.labelling.session import Session

@@ -31,7 +31,6 @@ class Learner:
         order: numbers of all texts, in the order in which an encoder reads them; ``pool`` has those that may be chosen, in random order.
         words: lines about each class; with an encoder, they are further texts of it, and until there are labels the only ones.
         encoder: function from texts to features of norm 1; None for TF-IDF of their words.
-        is_open: whether nobody has answered or skipped a text.
     """
 
     def __init__(
