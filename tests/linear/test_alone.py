@@ -38,20 +38,31 @@ def test_no_answer_changes_and_probabilities_stay(units: int) -> None:
 
 
 @pytest.mark.parametrize("units", KINDS)
-@pytest.mark.parametrize("further", [-1.0, 1.0])
-def test_a_lead_that_the_encoder_overcomes_is_within_the_margin(units: int, further: float) -> None:
+def test_the_margin_is_how_far_the_encoder_moves_a_text_at_most(units: int) -> None:
     linear, encoder = parts(units)
-    rule, shifted = fit_linear_alone(linear, encoder), linear + encoder.mean(axis=0)
-    assert rule
-    row = np.argsort(distances(shifted))[-40]  # one of the surest answers
-    moved, lead, answer = encoder.copy(), distances(shifted)[row], with_two(shifted)[row].argmax()
-    moved[row] = encoder.mean(axis=0) + (lead + further) * (1 - 2 * answer if units == 1 else -np.eye(units, dtype=np.float32)[answer])
+    rule, moved, answer = fit_linear_alone(linear, encoder), encoder.copy(), with_two(linear + encoder.mean(axis=0))[0].argmax()
+    moved[0] += 3.0 * (1 - 2 * answer if units == 1 else -np.eye(units, dtype=np.float32)[answer])
     larger = fit_linear_alone(linear, moved)
-    assert rule.margin < lead
-    assert larger is None if further > 0 else larger and larger.margin < lead
+    assert rule
+    assert larger
+    assert larger.margin > rule.margin + 0.5
 
 
-@pytest.mark.parametrize(("num_texts", "spread"), [(249, 4.0), (400, 0.1)])
+@pytest.mark.parametrize("units", KINDS)
+@pytest.mark.parametrize("num_texts", [249, 400])
+def test_beside_a_strong_encoder_it_is_more_than_the_largest_lead_that_was_overcome(units: int, num_texts: int) -> None:
+    linear, encoder = parts(units, num_texts)
+    encoder += 4.0 * np.sign(linear)  # which agrees but for two texts
+    leads = distances(linear + encoder.mean(axis=0))
+    answers = with_two(linear + encoder.mean(axis=0)).argmax(axis=1)
+    for row, further in ((np.argsort(leads)[num_texts // 2], 1.0), (leads.argmax(), -1.0)):
+        encoder[row] = encoder.mean(axis=0)
+        encoder[row] += (leads[row] + further) * (1 - 2 * answers[row] if units == 1 else -np.eye(units, dtype=np.float32)[answers[row]])
+    rule = fit_linear_alone(linear, encoder)
+    assert rule is None if num_texts < 250 else rule and np.sort(leads)[num_texts // 2] < rule.margin < leads.max()
+
+
+@pytest.mark.parametrize(("num_texts", "spread"), [(99, 4.0), (400, 0.1)])
 @pytest.mark.parametrize("units", KINDS)
 def test_few_texts_and_a_weak_linear_model_have_none(units: int, num_texts: int, spread: float) -> None:
     assert fit_linear_alone(*parts(units, num_texts, spread)) is None
