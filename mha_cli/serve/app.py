@@ -94,7 +94,6 @@ class Answer(_Answered):
     """The answer of a model that gives a text one label."""
 
     label: str | None
-    path: list[str] | None = Field(None, description="levels of the label, where labels have some")
 
 
 class NodeAnswer(Answer):
