@@ -133,7 +133,7 @@ class Guarded:
                     if message["type"] == "http.disconnect":
                         return None
                     body += message["body"]
-                    more = message["more_body"]
+                    more = message.get("more_body", False)
         except TimeoutError:
             refusal = f"the body did not arrive within {self._limits.body_seconds:g} seconds, or before {self._most_bodies} others"
             raise HTTPException(408, refusal, {"Connection": "close"}) from None

@@ -141,7 +141,10 @@ def test_words_are_explained_under_the_names_of_their_columns(mha: Mha, cwd: Pat
 
 def test_the_service_takes_objects(cwd: Path) -> None:
     application = pytest.importorskip("mha_cli.serve.app").application
-    client = pytest.importorskip("fastapi.testclient").TestClient(application(read_checkpoint(cwd / "both.keras")), "http://127.0.0.1")
+    from mha_cli.serve.server import Guarded, Limits
+
+    guarded = Guarded(application(read_checkpoint(cwd / "both.keras")), Limits())
+    client = pytest.importorskip("fastapi.testclient").TestClient(guarded, "http://127.0.0.1")
     texts = [{"title": title, "body": body} for title, body, _ in ROWS]
     answers = client.post("/predict", json={"texts": texts}).json()
     np.testing.assert_allclose([answer["probabilities"]["pos"] for answer in answers], expected(cwd), atol=1e-5)
