@@ -15,7 +15,7 @@ from mha_cli.config.settings import TextConfig
 from mha_cli.corpus.batches import Rows, padded
 from mha_cli.errors import MhaError, listed, printable
 from mha_cli.sources.labelled_text import Label, LabelledText, place_of
-from mha_cli.sources.labels import ONE_CLASS, levels_in, name_of
+from mha_cli.sources.labels import ONE_CLASS, in_levels, levels_in, name_of
 from mha_cli.sources.targets import Labels, numbers_of_labels
 from mha_cli.system.whole_files import TemporaryBytes
 from mha_cli.text.encoding import TextPipeline, ids_of
@@ -163,11 +163,10 @@ def of_known_classes(
     ``levels`` separates the levels of labels; white space around it does not count.
     """
     known = {name_of(name): name for name in class_names} | {name: name for name in class_names}
-    in_levels = {levels_in(name, levels): name for name in class_names} if levels else {}
+    if levels:
+        texts = in_levels(texts, levels, {levels_in(name, levels): name for name in class_names})
     for text in texts:
         given = text.label if isinstance(text.label, tuple) else (text.label,)
-        if levels:
-            given = tuple([in_levels.get(levels_in(name, levels), name) for name in given])
         if unknown := [name for name in given if name not in known]:
             split = f", which '{printable(separator)}' separates in one cell" if separator else ""
             hint = f"the model knows {listed([*map(printable, class_names)])}{split}"

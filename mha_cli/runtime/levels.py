@@ -88,7 +88,9 @@ class Levels:
 
     def within(self, paths: Sequence[tuple[str, ...]]) -> Bools:
         """Which nodes are at or below some of these, (M,)."""
-        return np.array([any(path[: len(above)] == above for above in paths) for path in self.paths])
+        nodes = np.arange(len(self.names))
+        below = [self.ancestors(nodes, self.depths[node]) == node for node in map(self.paths.index, paths)]
+        return np.asarray(np.any(below, axis=0))
 
     def ancestors(self, nodes: Array, level: int) -> Int64s:
         """The node at a level of each of these nodes, or the node itself where it is coarser, (N,)."""
