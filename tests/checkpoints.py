@@ -65,7 +65,8 @@ def same(first: Checkpoint, second: Checkpoint) -> bool:
     names = ("config", "class_names", "metrics", "keras_config", "thresholds", "level_threshold", "linear_alone")
     fields = [([getattr(each, name) for name in names], each.vocabulary.tokens) for each in (first, second)]
     weights = [{path: (weight.dtype, weight.shape, weight.tobytes()) for path, weight in each.weights.items()} for each in (first, second)]
-    return fields[0] == fields[1] and weights[0] == weights[1]
+    held_out = [None if each.held_out is None else each.held_out.to_bytes() for each in (first, second)]
+    return fields[0] == fields[1] and weights[0] == weights[1] and held_out[0] == held_out[1]
 
 
 def small_checkpoint_file(path: Path, class_names: tuple[str, ...] = ("neg", "pos"), **model: Any) -> Path:

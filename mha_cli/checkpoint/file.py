@@ -25,6 +25,7 @@ import numpy as np
 from mha_cli.arrays import Floats
 from mha_cli.checkpoint.archive import Archive, open_archive, require
 from mha_cli.checkpoint.hdf5 import read_arrays
+from mha_cli.checkpoint.held_out import HeldOut, most_bytes
 from mha_cli.checkpoint.linear_alone import LinearAlone
 from mha_cli.checkpoint.quantization import dequantize, quantize, quantized_size
 from mha_cli.config.loading import config_from_dict, config_to_dict
@@ -42,8 +43,9 @@ FORMAT_VERSION = 3
 MEMBERS = ("metadata.json", "config.json", "model.weights.h5", "vocabulary.txt", "mha.json")
 SMALL_WEIGHTS = "weights.int8"
 SMALL_MEMBERS = (SMALL_WEIGHTS, "vocabulary.txt", "mha.json")
-TOKENIZER = "tokenizer.json"
-MEMBER_SETS = (MEMBERS, SMALL_MEMBERS, (*MEMBERS, TOKENIZER), (*SMALL_MEMBERS, TOKENIZER))  # a tokenizer: pretrained encoders
+TOKENIZER, HELD_OUT = "tokenizer.json", "held_out.f2"
+OPTIONAL = ((), (TOKENIZER,), (HELD_OUT,), (TOKENIZER, HELD_OUT))  # a tokenizer: pretrained encoders
+MEMBER_SETS = tuple((*members, *more) for members in (MEMBERS, SMALL_MEMBERS) for more in OPTIONAL)
 MAX_DESCRIPTION_BYTES = 1_000_000
 MAX_CONFIG_CHARACTERS = 2 * MAX_BYTES  # limit of the config as JSON: any YAML file fits, and a list of its faults takes little memory
 MAX_JSON_BYTES = 4_000_000
@@ -69,6 +71,7 @@ class Checkpoint:
     level_threshold: float = 0.0
     linear_alone: LinearAlone | None = None  # where the linear model answers alone; None for nowhere
     tokenizer: bytes | None = None  # bytes of a pretrained encoder's ``tokenizer.json``; None without one
+    held_out: HeldOut | None = None  # probabilities of held-out texts; None for a training that held out none
     name: str = field(default="", compare=False)  # file that it was read from, for messages; empty for one that was not read
 
     @cached_property
@@ -146,6 +149,8 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint, small: bool = False) ->
         members["model.weights.h5"] = _weights_to_hdf5(checkpoint)
     if checkpoint.tokenizer is not None:
         members[TOKENIZER] = checkpoint.tokenizer
+    if checkpoint.held_out is not None:
+        members[HELD_OUT] = checkpoint.held_out.to_bytes()
     members["vocabulary.txt"] = "\n".join(checkpoint.vocabulary.tokens[len(SPECIAL_TOKENS) :]).encode()
     description = {
         "format": FORMAT_VERSION,
@@ -232,9 +237,13 @@ def _read_archive(archive: Archive) -> Checkpoint:
     tokenizer = bytes(checked(TOKENIZER, MAX_TOKENIZER_BYTES)) if TOKENIZER in archive else None
     fits = tokenizer != b"" and (tokenizer is not None) == bool(config.model.num_pieces)
     require(fits, name, f"its settings and {TOKENIZER} do not go together")
+    held_out, kind = None, (len(class_names), config.is_multi_label)
+    if HELD_OUT in archive:
+        held_out = HeldOut.from_bytes(checked(HELD_OUT, most_bytes(*kind)), *kind)
+        require(held_out is not None, name, f"{HELD_OUT} holds no labels and probabilities of its classes")
     keras_config = "" if small else bytes(checked("config.json", MAX_JSON_BYTES)).decode()
     decided = thresholds, level_threshold, linear_alone
-    return Checkpoint(config, tuple(class_names), vocabulary, metrics, weights, keras_config, *decided, tokenizer, name)
+    return Checkpoint(config, tuple(class_names), vocabulary, metrics, weights, keras_config, *decided, tokenizer, held_out, name)
 
 
 def _read_description(archive: Archive) -> dict[str, Any]:

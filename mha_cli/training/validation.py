@@ -10,6 +10,7 @@ import numpy as np
 
 from mha_cli.arrays import Floats
 from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.checkpoint.held_out import HeldOut
 from mha_cli.checkpoint.linear_alone import LinearAlone
 from mha_cli.config.settings import Config
 from mha_cli.corpus.class_weights import loss_weights, never_answered
@@ -39,6 +40,7 @@ class Score:
     thresholds: dict[str, float]  # threshold of each label, if texts may have several; otherwise empty
     level_threshold: float  # probability that an answer in levels needs; 0 where labels have none
     linear_alone: LinearAlone | None  # where the linear model answers alone; None for nowhere
+    held_out: HeldOut  # the probabilities, for the checkpoint
     warning: str  # names the classes that the model never predicts; empty if there are none
 
 
@@ -96,8 +98,15 @@ class Validation:
             figures["accuracy_of_base"] = data.base.metrics.get("validation_accuracy", 0.0)
             figures["accuracy_on_its_held_out_texts"] = float(np.average(right, weights=texts.weights_or_ones[data.held_out_before]))
         loss, accuracy = mean_loss_and_accuracy(probabilities, texts.labels, thresholds, texts.weights)
-        alone = None if is_multi_label else self._linear_alone(encoder_NU, stack)
-        return Score(loss, accuracy, stack, figures, by_label, level_threshold, alone, warning)
+        alone = None
+        if not is_multi_label and linear_NU is not None and not self._config.training.refits_encoder:  # which adds something else then
+            alone = fit_linear_alone(stack.linear_weight * linear_NU, stack.encoder_weight * encoder_NU + stack.bias)
+        if alone and linear_NU is not None and self._kept:
+            is_sure_N = alone.is_sure(stack.linear_weight * linear_NU)
+            probabilities[is_sure_N] = probabilities_of(alone.logits(stack.linear_weight * linear_NU[is_sure_N]))
+            alone = alone.shifted(stack.linear_weight * self._kept.bias)  # the classifier's bias, which a linear part lacks
+        held_out = HeldOut.of(probabilities, texts.labels)
+        return Score(loss, accuracy, stack, figures, by_label, level_threshold, alone, held_out, warning)
 
     def _label_thresholds(self, probabilities: Floats) -> Floats:
         """The threshold of each label, chosen by the validation part and, if they are known, by out-of-fold probabilities."""
@@ -107,13 +116,6 @@ class Validation:
             probabilities = np.concatenate([self._out_of_fold, probabilities])
             labels, weights = np.concatenate([train.labels, labels]), np.concatenate([train.weights_or_ones, weights])
         return f1_thresholds(probabilities, labels, weights)
-
-    def _linear_alone(self, encoder_NU: Floats, stack: Stack) -> LinearAlone | None:
-        """Where the linear model answers alone; an encoder that is trained again would add something else to the logits."""
-        if self._kept is None or self.linear_NU is None or self._config.training.refits_encoder:
-            return None
-        rule = fit_linear_alone(stack.linear_weight * self.linear_NU, stack.encoder_weight * encoder_NU + stack.bias)
-        return rule and rule.shifted(stack.linear_weight * self._kept.bias)  # the classifier's bias, which a linear part lacks
 
     def checkpoint(self, encoder: Mapping[str, Floats], record: EpochRecord, score: Score) -> Checkpoint:
         """The checkpoint of an encoder's weights, with the stack and thresholds of their score and the metrics of their epoch."""
@@ -134,4 +136,5 @@ class Validation:
             level_threshold=score.level_threshold,
             linear_alone=score.linear_alone,
             tokenizer=None if self._data.pretrained is None else self._data.pretrained.tokenizer,
+            held_out=None if self._data.are_guessed else score.held_out,
         )

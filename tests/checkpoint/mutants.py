@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mha_cli.checkpoint.file import Checkpoint, write_checkpoint
+from mha_cli.checkpoint.held_out import HeldOut
 from mha_cli.checkpoint.linear_alone import LinearAlone
 from mha_cli.config.loading import config_from_dict, config_to_dict
 from mha_cli.config.parameters import parameter_table
@@ -229,6 +230,15 @@ def description(original: Original, rng: random.Random) -> Made:
     ):
         yield f"linear_alone {other}", sealed(members, linear_alone=alone | other), "linear_alone has odd numbers"
     yield "an entry too many", sealed(members, nonsense=1), same
+    row = np.array([0.25, 0.75], "<f2").tobytes()
+    held_out = HeldOut(np.array([[0.25, 0.75]], np.float32), np.array([1], np.int32))
+    yield "held-out texts", sealed(members | {"held_out.f2": b"\1\0\0\0" + row}), replace(same, held_out=held_out)
+    odd = [np.array(values, "<f2").tobytes() for values in ((np.nan, 1), (-0.5, 1.5), (np.inf, 0), (0.5, 0.25))]
+    for content in (b"", b"\1", row + row, b"\2\0\0\0" + row, b"\xff\xff\xff\xff" + row, *(bytes(4) + values for values in odd)):
+        fault = "held_out.f2 holds no labels and probabilities of its classes"
+        yield f"held-out texts {content!r}", sealed(members | {"held_out.f2": content}), fault
+    large = sealed(members | {"held_out.f2": bytes(40_001)})
+    yield "many held-out texts", large, "held_out.f2 has 40,001 bytes; at most 40,000 belong there"
     yield "a tokenizer", sealed(members | {"tokenizer.json": b"{}"}), "its settings and tokenizer.json do not go together"
     for name, most in (("mha.json", 1_000_000), ("metadata.json", 4_000_000), ("config.json", 4_000_000)):
         for size, right in ((most, same), (most + 1, rf"{re.escape(name)} has {most + 1:,} bytes; at most {most:,} belong there")):

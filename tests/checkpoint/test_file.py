@@ -13,6 +13,7 @@ import pytest
 from mha_cli.checkpoint import archive, file
 from mha_cli.checkpoint.archive import open_archive
 from mha_cli.checkpoint.file import MEMBERS, Checkpoint, read_checkpoint, write_checkpoint
+from mha_cli.checkpoint.held_out import HeldOut
 from mha_cli.checkpoint.linear_alone import LinearAlone
 from mha_cli.checkpoint.quantization import dequantize, quantize
 from mha_cli.config.settings import FilesData
@@ -58,6 +59,12 @@ EMPTY = {"embedding/token_embedding/words": np.ones((2, 14), np.float32)}
         small_checkpoint(max_ngram=3, ngram_buckets=8, subword_buckets=8),
         dataclasses.replace(small_checkpoint(), thresholds={"pos": 2 / 3, "neg": 0.0}, level_threshold=0.15),  # to the last digit
         dataclasses.replace(small_checkpoint(linear={"buckets": 16}), linear_alone=LinearAlone(0.1, 1.5, (-2 / 3,))),
+        dataclasses.replace(
+            small_checkpoint(), held_out=HeldOut.of(np.array([[0.1, 0.9], [1, 0]], np.float32), np.array([1, 0], np.int32))
+        ),
+        dataclasses.replace(
+            small_checkpoint(task="multi-label"), held_out=HeldOut.of(np.array([[0.1, 0.8]], np.float32), np.array([[False, True]]))
+        ),
         dataclasses.replace(small_checkpoint(), vocabulary=Vocabulary([]), weights=small_checkpoint().weights | EMPTY),
     ],
 )

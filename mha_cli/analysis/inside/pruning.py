@@ -74,7 +74,7 @@ def without_heads(checkpoint: Checkpoint, heads: list[tuple[int, int]]) -> Check
     architecture = keras_config(build_classifier(config, len(checkpoint.vocabulary), len(checkpoint.class_names)))
     thresholds = checkpoint.thresholds if config.is_multi_label else {}  # a multi-label checkpoint needs some
     smaller = dataclasses.replace(checkpoint.always_encoding, config=config, weights=weights, keras_config=architecture)
-    return dataclasses.replace(smaller, metrics={}, thresholds=thresholds)
+    return dataclasses.replace(smaller, metrics={}, thresholds=thresholds, held_out=None)
 
 
 def prune(
@@ -147,4 +147,5 @@ def retrain(checkpoint: Checkpoint, epochs: int, data: DataSection, callbacks: C
         thresholds=best.thresholds,
         level_threshold=best.level_threshold,
         linear_alone=best.linear_alone,
+        held_out=best.held_out,
     )
