@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from mha_cli.analysis.intervals import bootstrap, interval, wilson_interval
 from mha_cli.analysis.level_scores import LevelScores, level_scores
+from mha_cli.analysis.set_scores import SetScores
 from mha_cli.analysis.thresholds import Measure, ThresholdScore, find_thresholds, score_thresholds
 from mha_cli.arrays import Bools, Float64s, Floats, Int64s
 from mha_cli.checkpoint.file import Checkpoint
@@ -95,6 +96,7 @@ class Evaluation(Scores):
     by_probability: list[Range]  # accuracy by the answer's probability
     by_length: list[Range]  # accuracy by the tokens that the model reads, in quarters of the longest that it can read
     levels: LevelScores | None = None  # of labels in levels
+    sets: SetScores | None = None  # of sets of labels, for a coverage
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,27 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
 from mha_cli.cli.options import EncodingOption, NoQuotingOption, ReadsTables, column_option, goes_with
+from mha_cli.cli.progress import progress
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config, DataSettings, FilesData, SampleData
 from mha_cli.errors import MhaError, printable, shown_path
 from mha_cli.runs import is_own
 from mha_cli.sources.opening import DataSection
+
+if TYPE_CHECKING:
+    from mha_cli.checkpoint.file import Checkpoint
+
+HeldOutOption = Annotated[
+    list[str] | None,
+    Option("--data", metavar="SOURCE", help="Labelled texts that the model has not learned from.", show_default="the validation part"),
+]
 
 
 @dataclass(frozen=True)
@@ -64,6 +73,20 @@ class DataOptions(ReadsTables):
             return section.changed(**read_as)
         goes_with(f"files, not with {_named(section)}", **(asdict(self) | {"data": None}))
         return section
+
+
+def with_held_out(model: "Checkpoint", path: Path, data: list[str] | None) -> "Checkpoint":
+    """The model with the held-out texts of --data, if it is given."""
+    if data is None:
+        return model
+    from mha_cli.checkpoint.held_out import HeldOut
+    from mha_cli.preparation.scored_texts import labelled_texts
+    from mha_cli.runtime.probabilities import Scorer
+
+    with progress("reading") as callbacks:
+        texts = labelled_texts(model, DataOptions(data).section(path, model.config), None, callbacks, unseen=True).texts
+        probabilities = Scorer(model)(texts, lambda done: callbacks.on_texts(done, len(texts)))
+    return replace(model, held_out=HeldOut.of(probabilities, texts.labels))
 
 
 def _given_section(data: Sequence[str]) -> DataSection:

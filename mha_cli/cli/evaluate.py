@@ -31,6 +31,7 @@ def evaluate(
         str | None, Option(metavar="MEASURE=P", help="Find thresholds for a precision or recall of P; f1 is for levels.")
     ] = None,
     output: Annotated[Path | None, options.output_option("Checkpoint to write with these thresholds, new or the scored one.")] = None,
+    coverage: options.CoverageOption = None,
     always_encode: options.AlwaysEncodeOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -42,8 +43,11 @@ def evaluate(
 
     from mha_cli.analysis.evaluation import Evaluation
     from mha_cli.analysis.evaluation import evaluate as score
+    from mha_cli.analysis.evaluation import scored as scored_by
+    from mha_cli.analysis.set_scores import set_scores
     from mha_cli.checkpoint.file import write_checkpoint
     from mha_cli.preparation.scored_texts import labelled_texts, learnt_texts
+    from mha_cli.runtime.label_sets import fit_label_sets
 
     model, path = load_checkpoint(checkpoint)
     if target and (target[0] == "f1") != bool(model.config.label_levels):
@@ -53,6 +57,7 @@ def evaluate(
     if output is not None:
         output = checkpoint_in(output)
         refuse_output("--output", output, new=not (os.path.exists(output) and output.samefile(path)))
+    sets = None if coverage is None else fit_label_sets(model, coverage)
     section = given.section(path, model.config)
     if target and given.data is None and split is None and not model.config.learns_from_validation:
         split = "validation"  # the test part then measures the thresholds
@@ -60,7 +65,11 @@ def evaluate(
         labelled = labelled_texts(model, section, split, callbacks, unseen=target is not None)
         if not labelled.caveat and is_own(path, model.config) and (known := learnt_texts(section, labelled, model.config.data)):
             callbacks.note(f"{labelled.data}, split {labelled.split}: {known}")
-        evaluation = score(model, labelled, callbacks, target)
+        found = scored_by(model, labelled, callbacks)
+        evaluation = score(model, labelled, callbacks, target, found)
+        if sets is not None and isinstance(evaluation, Evaluation):
+            of_sets = set_scores(sets, found.probabilities, labelled.texts.labels, model.class_names)
+            evaluation = replace(evaluation, sets=of_sets)
         may_be_chosen = target or (model.thresholds and not model.config.is_multi_label)  # several labels have those of the training
         if given.data is None and split is None and model.config.learns_from_validation and may_be_chosen:
             chosen = "the thresholds are chosen" if target else "the thresholds may have been chosen"

@@ -75,6 +75,10 @@ CHECKPOINT_HELP = "A checkpoint, or the run directory that holds it."
 CheckpointArgument = Annotated[Path, Argument(help=CHECKPOINT_HELP, autocompletion=checkpoints_like)]
 CheckpointOption = Annotated[Path | None, checkpoint_option("$MHA_CHECKPOINT, the last run, or mha's own")]
 AlwaysEncodeOption = Annotated[bool, Option("--always-encode", help="Let the encoder read texts of which the linear model is sure, too.")]
+CoverageOption = Annotated[
+    float | None,
+    Option(min=0.01, max=0.999, metavar="P", help="Sets of labels that hold the right one for this share of texts, such as 0.9."),
+]
 HtmlOption = Annotated[Path | None, Option(help="Write a page for a browser, as one file.")]
 SplitOption = Annotated[str | None, split_option("test")]
 MaxTextsOption = Annotated[int | None, Option(min=1, help="Use a random part of this size.", show_default="all")]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Context, Exit, Option
 
 from mha_cli.cli import options
+from mha_cli.cli.data_option import HeldOutOption, with_held_out
 from mha_cli.cli.inputs import decodable, load_checkpoint, look_at_names, refuse_no_text, standard_input
 from mha_cli.cli.output import answer_format, counter, opened_output
-from mha_cli.errors import EXIT_FAILURE, MhaError, plural, printable
+from mha_cli.errors import EXIT_FAILURE, MhaError, plural, printable, shown_path
 from mha_cli.records.reader import shown_warnings
 from mha_cli.records.readers import format_of
 from mha_cli.records.record import ALL
@@ -46,6 +49,11 @@ def predict(
         float | None, Option(min=0, max=1, metavar="P", help="Least probability of a label.", show_default="the checkpoint's")
     ] = None,
     level: Annotated[int | None, Option(min=1, metavar="N", help="Answer on this level.", show_default="the finest that is sure")] = None,
+    coverage: options.CoverageOption = None,
+    only_single: Annotated[
+        Path | None, Option(metavar="FILE", help="With --coverage: write records with several labels here, not among the answers.")
+    ] = None,
+    held_out: HeldOutOption = None,
     only: Annotated[list[str] | None, Option(metavar="CLASS", help="Print the records of this class; can be repeated.")] = None,
     quiet: Annotated[bool, Option("--quiet", "-q", help="With --only: print nothing, end at the first match.")] = False,
     workers: Annotated[
@@ -66,6 +74,10 @@ def predict(
     options.exclusive("predict", {"texts": texts, "--input": inputs})
     if not only:
         options.goes_with("--only", quiet=quiet)
+    if coverage is None:
+        options.goes_with("--coverage", only_single=only_single, data=held_out)
+    else:
+        options.exclusive("predict", {"--coverage": coverage, "--threshold": threshold is not None, "--level": level, "--top-k": top_k})
     if quiet and output is not None:
         raise MhaError("--quiet prints nothing", "leave --output out")
     given = [decodable(text) for text in texts or [] if texts != [STANDARD_INPUT]]
@@ -78,19 +90,24 @@ def predict(
     as_records = bool(only) and not (as_json or on_terminal or fields or top_k or marks)
     formats: list[Format] = ["lines"] if given else [reading.record_format or format_of(path) for path in paths]
     output_format = answer_format(output, as_json, formats if as_records else ())
+    if only_single is not None:
+        answer_format(only_single, False, formats)  # which refuses a file of another kind
     if marks and output_format not in ("csv", "parquet", "spreadsheet"):
         raise MhaError("--one-column-per-label needs a table with a header", "name a .csv, .parquet or .xlsx file with --output")
 
     prepare_to_compute()
-    from mha_cli.cli.answers import answer_writer, with_columns_of_the_first
+    from mha_cli.cli.answers import answer_writer, matching_records, with_columns_of_the_first
     from mha_cli.runtime.classifier import Classifier
     from mha_cli.runtime.engine import Engine
+    from mha_cli.runtime.label_sets import fit_label_sets
     from mha_cli.runtime.levels import levels_of
     from mha_cli.runtime.stream import Answering, usual_workers
     from mha_cli.text.vocabulary import warning_of_unknown
 
-    model, _ = load_checkpoint(checkpoint)
+    model, path = load_checkpoint(checkpoint)
     model = model.always_encoding if always_encode else model
+    if coverage is not None:
+        choice = replace(choice, sets=fit_label_sets(with_held_out(model, path, held_out), coverage))
     levels = levels_of(model)
     nodes = [*dict.fromkeys(levels.names)] if levels else model.class_names
     choice.refuse_unknown(nodes, levels is not None)
@@ -107,18 +124,23 @@ def predict(
     typed = not given and STANDARD_INPUT in paths and os.isatty(standard_input())
     with (
         opened_output(output, paths) as file,
+        nullcontext() if only_single is None else opened_output(only_single, paths) as unsure,
         answer_writer(output_format, file, choice, nodes if marks else model.class_names, names) as write,
         counter(shown=not (on_terminal or quiet or typed)) as count,
     ):
-        num_written = num_withheld = 0
+        num_written = num_withheld = num_unsure = 0
+        as_read = matching_records()
 
         def write_batch(batch: list[Predicted]) -> None:
-            nonlocal num_written, num_withheld
+            nonlocal num_written, num_withheld, num_unsure
             answered = []
             for number, (record, prediction) in enumerate(batch, answering.num_texts - len(batch) + 1):
                 num_withheld += choice.threshold is None and prediction.is_withheld
                 answer = choice.answer(prediction)
-                if not only or answer.label is not None:
+                if unsure and answer.labels and len(answer.labels) > 1:
+                    unsure.write(as_read(number, record, answer))
+                    num_unsure += 1
+                elif not only or answer.label is not None:
                     answered.append((number, record, answer))
             if answered and quiet:
                 raise Exit
@@ -132,6 +154,8 @@ def predict(
     if num_withheld:
         withheld = f"no answer to {num_withheld:,} of {plural(answering.num_texts, 'text')}: below the checkpoint's thresholds"
         remarks.append(f"{withheld}; --threshold 0 answers all")
+    if only_single is not None:
+        remarks.append(f"{plural(num_unsure, 'text')} with several labels in {shown_path(only_single)}, for `mha label`")
     for remark in filter(None, remarks):
         print(remark, file=sys.stderr)
     if only and not num_written:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mha_cli.analysis.comparison import Comparison
     from mha_cli.analysis.evaluation import ClassScore, Evaluation, LabelEvaluation, Range
     from mha_cli.analysis.level_scores import LevelScores
+    from mha_cli.analysis.set_scores import SetScores
     from mha_cli.analysis.shuffle import ShuffleResult
     from mha_cli.describe.profile import TextFigures
     from mha_cli.export.formats import Export
@@ -70,6 +71,8 @@ def evaluation(result: Evaluation) -> None:
     print_figures(f"{result.data}, split {result.split}", figures.items())
     if result.levels:
         _print_levels(result.levels)
+    if result.sets:
+        _print_sets(result.sets)
     _print_scores("class", "Classes", result.classes, TABLE_CLASSES)
     _print_thresholds(result)
     _print_confusions(result)
@@ -86,6 +89,20 @@ def _print_levels(scores: LevelScores) -> None:
         "wrong classes": f"{scores.num_within:,} in the right branch, {scores.num_across:,} in another",
     }
     print_figures("Levels", (accuracies | figures).items())
+
+
+def _print_sets(scores: SetScores) -> None:
+    """Print the figures of all sets; of many classes, those that are covered least."""
+    right = "" if scores.single_right is None else f", {scores.single_right:.1%} of these right"
+    figures = {
+        "texts covered": _share(scores.coverage, scores.coverage_interval),
+        "labels per text": f"{scores.labels:.2f}",
+        "a single label": f"{scores.single:.1%} of the texts{right}",
+    }
+    print_figures(f"Sets of labels for a coverage of {scores.asked:.1%}", figures.items())
+    found = sorted((each for each in scores.classes if each.num_texts), key=lambda each: each.coverage or 0.0)[:TABLE_CLASSES]
+    rows = [(each.name, f"{each.coverage:.1%}", f"{each.labels:.2f}", f"{each.num_texts:,}") for each in found]
+    print_table(["class"], ["covered", "labels\nper text", "texts"], rows, "Sets by class, the least covered first")
 
 
 def _of_reading(result: Evaluation | LabelEvaluation) -> dict[str, str]:

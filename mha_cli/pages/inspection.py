@@ -1,6 +1,8 @@
-"""The pages of `mha attention`, `mha explain`, `mha serve` and `mha label`."""
+"""The pages of `mha attention`, `mha explain`, `mha shares`, `mha serve` and `mha label`."""
 
 import json
+from collections.abc import Sequence
+from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path, PurePath
 from typing import Any
@@ -9,6 +11,7 @@ from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.errors import listed, printable
 from mha_cli.runtime.inspection import AttentionView, Explanation, ReadWords, entropy_line, mean_entropy, near_uniform
 from mha_cli.runtime.levels import levels_of
+from mha_cli.runtime.shares import GroupShares
 from mha_cli.system.whole_files import atomic_write
 
 MAX_CLASSES = 20  # names of classes among the figures of a model
@@ -26,6 +29,11 @@ def write_explanation_page(result: Explanation, model: Checkpoint, path: Path) -
     measures = {"occlusion": result.occlusion, "gradients": result.gradients, "attention": result.attention}
     uniform = "Close to uniform: " * near_uniform(entropy, num_words) + entropy_line(entropy, num_words)
     _write_page("explanation.html", path, {**_page_data(result, model), **measures, "entropy": uniform})
+
+
+def write_shares_page(groups: Sequence[GroupShares], model: Checkpoint, path: Path) -> None:
+    """Write a page with the share of every class, over the groups if there are several."""
+    _write_page("shares.html", path, {"groups": [asdict(group) for group in groups], "model": model_figures(model)})
 
 
 def model_figures(model: Checkpoint) -> dict[str, str]:

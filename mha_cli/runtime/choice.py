@@ -10,6 +10,7 @@ from mha_cli.errors import MhaError, did_you_mean, printable
 
 if TYPE_CHECKING:
     from mha_cli.runtime.classifier import Prediction
+    from mha_cli.runtime.label_sets import LabelSets
 
 
 class Answer(NamedTuple):
@@ -17,8 +18,8 @@ class Answer(NamedTuple):
 
     prediction: Prediction
     label: str | None  # the class, or several labels in one cell; None for no answer
-    labels: list[str] | None  # several labels, the most probable first; None if a text has one label
-    probability: float  # probability of the label, of several that of the least probable one; without any, of the most probable class
+    labels: list[str] | None  # several labels or a set of labels, the most probable first; None if a text has one label
+    probability: float  # of the label, of a set together, of several labels the smallest; without any, of the most probable class
     num_top: int = 0  # number of most probable classes that are asked for; 0 for the answer alone
     top: Sequence[tuple[str, float]] = ()  # so many of them, or fewer, and their probabilities
     path: tuple[str, ...] = ()  # the levels of the label, where labels have some
@@ -50,6 +51,7 @@ class Choice:
     top_k: int | Literal["all"] | None = None  # number of most probable classes to give, or all; None is the answer alone
     marks: bool = False  # whether a table has a column per class, with 1 for the labels of a text, instead of label and probability
     level: int | None = None  # level of the answers, from 1, where labels have some; None is the finest that is sure enough
+    sets: LabelSets | None = None  # sets of labels for a coverage; None for single answers
 
     def refuse_unknown(self, class_names: Sequence[str], has_levels: bool = False) -> None:
         """Refuse to look for a class, or a level, that the model does not have; in levels, all nodes are classes."""
@@ -65,6 +67,10 @@ class Choice:
         """The answer to a text."""
         probabilities, labels, path = prediction.probabilities, None, tuple[str, ...]()
         label: str | None
+        if self.sets is not None:
+            labels = self.sets.labels(probabilities)
+            label = prediction.label_separator.join(labels) if not self.only or {*self.only} & {*labels} else None
+            return Answer(prediction, label, labels, min(1.0, sum(map(probabilities.__getitem__, labels))))
         if prediction.levels:
             threshold = prediction.level_threshold if self.threshold is None else self.threshold
             wanted = [prediction.levels.path_of(name) for name in self.only]

@@ -13,10 +13,13 @@ from mha_cli.arrays import Floats, Int32s
 from mha_cli.checkpoint.file import Checkpoint, write_checkpoint
 from mha_cli.config.parameters import input_names
 from mha_cli.config.settings import LABEL_SEPARATOR
+from mha_cli.errors import MhaError
 from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.forward import class_probabilities
+from mha_cli.runtime.label_sets import fit_label_sets
 from mha_cli.runtime.levels import Levels, Node, levels_of
 from mha_cli.runtime.probabilities import Scorer
+from mha_cli.runtime.shares import ClassShare, ShareEstimator
 from mha_cli.sources.in_memory import texts_in
 from mha_cli.text.encoding import EncodedText
 
@@ -127,6 +130,20 @@ class Classifier:
         given = texts_in(texts, self.checkpoint.text_columns)
         encoded = self.text_pipeline.encode_all(given)
         return self.predictions(given, encoded, self.probabilities(encoded))
+
+    def shares(self, texts: Iterable[str]) -> list[ClassShare]:
+        """The share of each class among texts, with its 95 % interval, the largest first; of several labels per text, each by itself."""
+        estimator = ShareEstimator(self.checkpoint)
+        encoded = self.text_pipeline.encode_all(texts_in(texts, self.checkpoint.text_columns))
+        if not encoded:
+            raise MhaError("no text", "give some")
+        estimator.add(self.probabilities(encoded))
+        return estimator.groups()[0].classes
+
+    def label_sets(self, texts: Iterable[str], coverage: float) -> list[list[str]]:
+        """For each text the labels that hold the right one for a share ``coverage`` of texts, in (0, 1), the most probable first."""
+        sets = fit_label_sets(self.checkpoint, coverage)
+        return [sets.labels(prediction.probabilities) for prediction in self.predict(texts)]
 
     def probabilities(self, encoded: Sequence[EncodedText]) -> Floats:
         """Probabilities of all classes, (N, C), for texts from ``text_pipeline``."""
