@@ -93,9 +93,9 @@ class ShareEstimator:
         return GroupShares(group, len(probabilities), sorted(found, key=lambda each: -each.share))
 
 
-def fit_shares(probabilities: Float64s, prior: Float64s) -> Float64s:
+def fit_shares(probabilities: Float64s, prior: Float64s, start: Float64s | None = None) -> Float64s:
     """The most likely shares, (C,), by probabilities (N, C) that were fitted where the shares were ``prior``, (C,)."""
-    shares = prior
+    shares = prior if start is None else start
     for _ in range(MOST_STEPS):
         weighted = probabilities * (shares / prior)
         weighted /= weighted.sum(axis=1, keepdims=True)
@@ -130,7 +130,7 @@ def _with_draws(probabilities: Floats, held_out: HeldOut, balanced: bool, on_dra
         rows, known = (rng.integers(len(logits), size=len(logits)) for logits in (logits_NC, logits_MC))
         scale, *shifts = steps[known].sum(axis=0) - steps.sum(axis=0)
         drawn, held_out_drawn = (_probabilities((1 + scale) * logits + shifts) for logits in (logits_NC[rows], logits_MC[known]))
-        draws.append(fit_shares(drawn, _prior(held_out_drawn, weights_M[known])))
+        draws.append(fit_shares(drawn, _prior(held_out_drawn, weights_M[known]), np.maximum(shares, SMALLEST)))
         on_draw()
     return shares, np.stack(draws)
 
