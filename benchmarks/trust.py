@@ -156,9 +156,8 @@ def main() -> None:
                 model = trained(name, seed, arguments, arguments.runs or Path(folder))
                 truth = np.array([model.class_names.index(label) if label in model.class_names else -1 for label in labels])
                 probabilities = Scorer(model).score_each(model.text_pipeline.encode_all(texts))
-                print(
-                    f"{name}, seed {seed}: held-out texts {len(model.held_out.labels):,}, accuracy {(probabilities.argmax(1) == truth).mean():.2%}"
-                )
+                accuracy, number = (probabilities.argmax(axis=1) == truth).mean(), len(model.held_out.labels)
+                print(f"{name}, seed {seed}: held-out texts {number:,}, accuracy {accuracy:.2%}", flush=True)
                 if arguments.part != "sets":
                     score_shares(name, model, probabilities, truth)
                 if arguments.part != "shares":
