@@ -296,7 +296,8 @@ def prepare(folder: Path) -> None:
     write_table(folder / "requests.csv", [(text, of_levels[number % 4]) for number, text, _, _ in rows], "text,label")
     mails = [(f"About number {number}", text, ("sales", "help")[number % 2]) for number, text, _, _ in rows]
     write_table(folder / "mails.csv", mails, "subject,body,team")
-    write_table(folder / "new.csv", enumerate(REVIEWS), "id,review")
+    dates = ("2026-10-31", "2026-11-29")
+    write_table(folder / "new.csv", [(number, text, dates[number]) for number, text in enumerate(REVIEWS)], "id,review,date")
     of_teams = [(number, text, ("film", "mail")[number % 2]) for number, text, _, _ in rows]
     with contextlib.suppress(ImportError):  # an extra
         write_workbook(folder / "tickets.xlsx", {"Read me": [["Tickets"]], "May 2024": [["id", "body", "team"], *of_teams]})

@@ -22,6 +22,7 @@ from mha_cli.checkpoint.held_out import rounded
 from mha_cli.errors import MhaError, plural
 
 FAR = 3.0  # standard deviations between the misses of a class and those that are asked for, from which it gets its own threshold
+LEAST_MISSES = 5  # that are asked for among the held-out texts of such a class
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def fit_label_sets(checkpoint: Checkpoint, coverage: float) -> LabelSets:
     threshold, sizes = _threshold(right, missed), np.bincount(labels, minlength=probabilities.shape[1])
     misses = np.bincount(labels, right < threshold, len(sizes))
     is_far = np.abs(misses - missed * sizes) > FAR * np.sqrt(missed * coverage * sizes)
-    own = np.flatnonzero(is_far & (sizes >= least))
+    own = np.flatnonzero(is_far & (missed * sizes >= LEAST_MISSES))
     rest = right[~np.isin(labels, own)]
     thresholds = np.full(len(sizes), _threshold(rest, missed) if len(rest) >= least else threshold)
     for label in own:
