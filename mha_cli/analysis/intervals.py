@@ -55,3 +55,12 @@ def interval(draws: Float64s) -> tuple[float, float]:
     """The 95 % interval of a statistic, from its draws."""
     low, high = np.quantile(draws, LEVELS)
     return float(low), float(high)
+
+
+def auc_error(auc: float, num_positive: float, num_negative: float) -> float:
+    """Standard error of an area under the ROC curve.
+
+    Source: Hanley and McNeil 1982, "The Meaning and Use of the Area under a Receiver Operating Characteristic (ROC) Curve".
+    """
+    variances = (num_positive - 1) * (auc / (2 - auc) - auc**2), (num_negative - 1) * (2 * auc**2 / (1 + auc) - auc**2)
+    return math.sqrt((auc * (1 - auc) + sum(variances)) / (num_positive * num_negative))
