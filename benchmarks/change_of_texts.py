@@ -1,6 +1,6 @@
 """How often `mha data -c` and the line of `mha predict` tell of new texts that differ from the old ones; prints only.
 
-    python benchmarks/change_of_texts.py FOLDER mr trec6 ag zh_waimai trec6_hi th_wise    # NAME_train.csv and NAME_test.csv
+    python benchmarks/change_of_texts.py FOLDER mr trec6 trec50 ag trec6_hi zh_waimai    # NAME_train.csv and NAME_test.csv
     python benchmarks/change_of_texts.py FOLDER mr trec6 ag --changed                      # changes of our own making
     python benchmarks/change_of_texts.py FOLDER mr --imdb                                  # whole reviews in place of sentences (TFDS)
 
@@ -24,7 +24,6 @@ import mha_cli as mha
 from mha_cli.analysis.change import find_change
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
 from mha_cli.config.settings import TfdsData
-from mha_cli.records.record import Record
 from mha_cli.runtime.classifier import Prediction
 from mha_cli.runtime.sureness import LEAST_TEXTS, Sureness
 from mha_cli.sources.opening import open_source
@@ -36,7 +35,7 @@ QUESTIONS = {
     r"^who\b": "name the person who",
     r"^(how many|how much)\b": "give the number of",
 }
-TRIES = 5
+TRIES = 3
 
 
 def checkpoint_of(runs: Path, folder: Path, name: str) -> Checkpoint:
@@ -127,7 +126,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     parser.add_argument("names", nargs="+", metavar="NAME")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of the trained runs (runs)")
-    parser.add_argument("--draws", type=int, default=30, help="draws of each set (30)")
+    parser.add_argument("--draws", type=int, default=20, help="draws of each set (20)")
     parser.add_argument("--size", type=int, default=500, help="texts of each draw for `mha data` (500)")
     parser.add_argument("--changed", action="store_true", help=f"change the texts; {TRIES} draws of each change")
     parser.add_argument("--imdb", action="store_true", help="draw from IMDB's test split in TFDS")
@@ -141,14 +140,16 @@ def main() -> None:
             source = open_source(TfdsData(source="tfds"))
             texts = [(one.text, IMDB_CLASSES.get(str(one.label), str(one.label))) for one in source.read("test")][::10]
             made = {"reviews of IMDB": lambda drawn, _: drawn}
+        answered = dict[str, Prediction]()
         for change, changed in made.items():
             told, lines, right, number = Counter[str](), {"predict": 0}, list[float](), TRIES if change != "fresh" else arguments.draws
             for draw in range(number):
                 rng = np.random.default_rng(draw)
                 drawn = changed([texts[row] for row in rng.permutation(len(texts))], rng)
-                found = find_change(checkpoint, True, [Record(text, b"") for text, _ in drawn[: arguments.size]])
+                found = find_change(checkpoint, True, [text for text, _ in drawn[: arguments.size]])
                 told.update([*found.different, *(["any"] if found.different else [])])
-                answers = model.predict([text for text, _ in drawn])
+                answered |= {one.text: one for one in model.predict([text for text, _ in drawn if text not in answered])}
+                answers = [answered[text] for text, _ in drawn]
                 is_right = [answer.label == label for answer, (_, label) in zip(answers, drawn, strict=True)]
                 right.append(float(np.mean(is_right)))
                 lines["predict"] += line_of(checkpoint, [answers[row] for row in rng.integers(len(answers), size=LEAST_TEXTS)])

@@ -18,8 +18,8 @@ from mha_cli.cli.render import figure_rows, layout_rows
 from mha_cli.config.loading import load_config
 from mha_cli.config.recipes import find_config, recipe_names
 from mha_cli.config.settings import LABEL_SEPARATOR, Config
-from mha_cli.errors import MhaError, printable
-from mha_cli.runs import CONFIG
+from mha_cli.errors import MhaError, plural, printable
+from mha_cli.runs import CONFIG, is_own
 from mha_cli.sources.labelled_text import Label, place_of
 from mha_cli.sources.layout import Layout, find_layout
 from mha_cli.sources.raw_files import matching_paths
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mha_cli.analysis.agreement import Agreement
     from mha_cli.analysis.label_issues import LabelIssueReport
     from mha_cli.describe.profile import DataOverview, SplitOverview
+    from mha_cli.records.readers import Format
 
 BAR_WIDTH, SHOWN_CHARACTERS = 20, 100  # characters of the longest bar, and of a text
 
@@ -53,8 +54,14 @@ def data(
         options.exclusive("data", {"--next": number, "--label-issues": label_issues, "--agreement": agreement, "--set": overrides})
         options.exclusive("data", {"--checkpoint": checkpoint, "--pretrained": pretrained})
         return write_next_texts(files, number, checkpoint, pretrained, record_format, reading, output, as_json)
+    if checkpoint is not None:
+        given = {"--checkpoint": checkpoint, "--label-issues": label_issues, "--agreement": agreement, "--set": overrides}
+        options.exclusive("data", given)
+        options.goes_with("--next", pretrained=pretrained, output=output)
+        options.goes_with("labelled texts", label_column=reading.label_column)
+        return _show_change(files, checkpoint, record_format, reading, as_json)
     options.exclusive("data", {"--label-issues": label_issues, "--agreement": agreement})
-    options.goes_with("--next", checkpoint=checkpoint, pretrained=pretrained, output=output, format=record_format)
+    options.goes_with("--next", pretrained=pretrained, output=output, format=record_format)
     config, layout = _config_of(files, reading, overrides or [])
     by_options = layout is not None
     with progress("reading") as callbacks:
@@ -99,6 +106,32 @@ def _config_of(given: Sequence[str], reading: options.LabelledFileOptions, overr
     columns |= {"label_separator": layout.label_separator, **reading.dialect._asdict()}
     columns |= config.data.model_dump(include={"label_separator"}, exclude_none=True)
     return config.changed(data=columns), layout
+
+
+def _show_change(files: list[str], checkpoint: Path, record_format: Format | None, reading: options.ReadsTables, as_json: bool) -> None:
+    """Whether texts without labels look like those that a model learned from."""
+    from mha_cli.analysis.change import WORDS, find_change
+    from mha_cli.cli.inputs import load_checkpoint, standard_input
+    from mha_cli.runtime.inputs import read_inputs
+    from mha_cli.system.processor import prepare_to_compute
+
+    prepare_to_compute()
+    model, path = load_checkpoint(checkpoint)
+    with progress("reading") as callbacks:
+        columns = reading.text_column, (), model.text_column
+        records = read_inputs(files, record_format, *columns, standard_input(), reading.dialect, callbacks.note)
+        found = find_change(model, is_own(path, model.config), (record.text for record in records), callbacks)
+    if as_json:
+        return print_json({"different": found.different, **asdict(found)})
+    rows = [("texts", f"{found.num_old:,}", f"{found.num_new:,}", "", ""), ("copies, left out", "", f"{found.num_copies:,}", "", "")]
+    for one in (*found.comparisons, *found.classes):
+        old, interval = "" if one.old is None else f"{one.old:.3g}", "{:.3g} to {:.3g}".format(*one.interval) if one.interval else ""
+        rows.append((one.name, old, f"{one.new:.3g}", interval, "< 0.001" if one.p_value < 0.0005 else f"{one.p_value:.3f}"))
+    print_table([""], ["old texts", "new texts", "95 % interval", "p"], rows)
+    if WORDS in (different := found.different):
+        print_figures("", [("words of new texts", " ".join(found.new_words)), ("words of old texts", " ".join(found.old_words))])
+    told = f"the new texts differ from the old ones: {', '.join(different)}"
+    print_line(told if different else f"none of {plural(len(found.comparisons), 'test')} tells the new texts from the old ones")
 
 
 def _print_overview(overview: DataOverview, layout: Layout | None) -> None:

@@ -102,6 +102,7 @@ def predict(
     from mha_cli.runtime.label_sets import fit_label_sets
     from mha_cli.runtime.levels import levels_of
     from mha_cli.runtime.stream import Answering, usual_workers
+    from mha_cli.runtime.sureness import Sureness
     from mha_cli.text.vocabulary import warning_of_unknown
 
     model, path = load_checkpoint(checkpoint)
@@ -112,6 +113,7 @@ def predict(
     nodes = [*dict.fromkeys(levels.names)] if levels else model.class_names
     choice.refuse_unknown(nodes, levels is not None)
     answering = Answering(Classifier(model, Engine(model, engine, precision)), workers or usual_workers())
+    sureness = Sureness(model.held_out, model.class_names) if model.held_out else None
     names, warnings = fields or [], list[str]()
     if given:
         records = given_texts(given, names)
@@ -134,6 +136,8 @@ def predict(
         def write_batch(batch: list[Predicted]) -> None:
             nonlocal num_written, num_withheld, num_unsure
             answered = []
+            if sureness:
+                sureness.add([prediction for _, prediction in batch])
             for number, (record, prediction) in enumerate(batch, answering.num_texts - len(batch) + 1):
                 num_withheld += choice.threshold is None and prediction.is_withheld
                 answer = choice.answer(prediction)
@@ -151,6 +155,8 @@ def predict(
         answering.run(records, write_batch)
     remarks = [] if quiet else shown_warnings(warnings)
     remarks.append(warning_of_unknown(answering.num_unknown, answering.num_words))
+    if sureness and not quiet:
+        remarks.append(sureness.warning)
     if num_withheld:
         withheld = f"no answer to {num_withheld:,} of {plural(answering.num_texts, 'text')}: below the checkpoint's thresholds"
         remarks.append(f"{withheld}; --threshold 0 answers all")
