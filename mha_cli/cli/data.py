@@ -61,7 +61,8 @@ def data(
         options.goes_with("labelled texts", label_column=reading.label_column)
         return _show_change(files, checkpoint, record_format, reading, as_json)
     options.exclusive("data", {"--label-issues": label_issues, "--agreement": agreement})
-    options.goes_with("--next", pretrained=pretrained, output=output, format=record_format)
+    options.goes_with("--next", pretrained=pretrained, output=output)
+    options.goes_with("--next or --checkpoint", format=record_format)
     config, layout = _config_of(files, reading, overrides or [])
     by_options = layout is not None
     with progress("reading") as callbacks:

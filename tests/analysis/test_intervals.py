@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mha_cli.analysis import intervals
-from mha_cli.analysis.intervals import bootstrap, interval, wilson_interval
+from mha_cli.analysis.intervals import auc_error, bootstrap, interval, wilson_interval
 
 SHARES = [0.06, 0.04, 0.7, 0.12, 0.08]  # of texts by the difference between two systems on them
 
@@ -38,3 +38,13 @@ def test_the_accuracy_interval_by_hand(num_texts: int, share: float) -> None:
     low, high = wilson_interval(num_correct, num_texts)
     assert (low, high) == (pytest.approx(centre - half, abs=1e-9), pytest.approx(centre + half, abs=1e-9))
     assert 0 <= low <= accuracy <= high <= 1
+
+
+def test_the_error_of_an_area_is_that_of_exponential_scores() -> None:
+    """For which the formula is exact; by chance it is that of Mann and Whitney's test."""
+    rng, auc = np.random.default_rng(0), 0.83
+    positive, negative = rng.exponential(auc / (1 - auc), (5_000, 23, 1)), rng.exponential(1, (5_000, 1, 31))
+    areas = (positive > negative).mean(axis=(1, 2))
+    assert areas.mean() == pytest.approx(auc, abs=0.003)
+    assert auc_error(auc, 23, 31) == pytest.approx(areas.std(), rel=0.03)
+    assert auc_error(0.5, 13, 7) == pytest.approx(math.sqrt((13 + 7 + 1) / (12 * 13 * 7)))
