@@ -5,7 +5,7 @@ Axes: N texts, C classes or labels.
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -19,9 +19,11 @@ from mha_cli.arrays import Bools, Float64s, Floats, Int64s
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.corpus.class_weights import never_answered
 from mha_cli.corpus.encoded_texts import EncodedTexts
+from mha_cli.errors import MhaError
 from mha_cli.preparation.scored_texts import LabelledTexts
 from mha_cli.runtime.levels import best_threshold, levels_of
 from mha_cli.runtime.metrics import answers_among, calibration_error, class_counts, f1_scores, mean_loss_and_accuracy, shares
+from mha_cli.runtime.none_of_these import NoneOfThese, none_of_these
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.sources.targets import Labels
 from mha_cli.system.callbacks import SILENT, Callbacks
@@ -81,6 +83,17 @@ class Scores:
 
 
 @dataclass(frozen=True)
+class NoneScores:
+    """How well texts of no class are told from those of the classes; shares in [0, 1], None without texts of no class."""
+
+    num_texts: int  # texts of no class
+    answered: float  # share of the texts of the classes that get a label, right or wrong
+    caught: float | None  # share of the texts of no class that get none
+    accuracy: float  # share of all texts that get the right label, or rightly none
+    roc_auc: float | None  # share of the pairs of a text of a class and one of no class in which the former scores higher
+
+
+@dataclass(frozen=True)
 class Evaluation(Scores):
     """The figures of a checkpoint that gives one label per text."""
 
@@ -97,6 +110,7 @@ class Evaluation(Scores):
     by_length: list[Range]  # accuracy by the tokens that the model reads, in quarters of the longest that it can read
     levels: LevelScores | None = None  # of labels in levels
     sets: SetScores | None = None  # of sets of labels, for a coverage
+    none: NoneScores | None = None  # of a model with ``data.none_label``; other figures leave out texts that it has no class for
 
 
 @dataclass(frozen=True)
@@ -144,6 +158,12 @@ def evaluate(
 ) -> Evaluation | LabelEvaluation:
     """Score a checkpoint on labelled texts, and with a ``target`` choose thresholds; ``found`` is the result of ``scored``, if known."""
     probabilities, seconds, encoded_share = found or scored(checkpoint, labelled, callbacks)
+    none, none_scores = none_of_these(checkpoint), None
+    if none:
+        none_scores = score_none(none, probabilities, labelled.texts.labels)
+        if len(rows := np.flatnonzero(labelled.texts.labels < len(checkpoint.class_names))) < len(probabilities):
+            seconds *= len(rows) / len(probabilities)
+            labelled, probabilities = replace(labelled, texts=labelled.texts.subset(rows)), probabilities[rows]
     texts, config, warnings = labelled.texts, checkpoint.config, [far_below_validation(checkpoint, labelled, probabilities)]
     if not config.is_multi_label:
         weights, predicted = config.training.class_weights, probabilities.argmax(axis=1)
@@ -159,8 +179,9 @@ def evaluate(
         "seconds": seconds,
         "encoded_share": encoded_share,
     }
-    evaluate_kind = evaluate_labels if config.is_multi_label else evaluate_classes
-    return evaluate_kind(checkpoint, texts, probabilities, target, of_texts)
+    if config.is_multi_label:
+        return evaluate_labels(checkpoint, texts, probabilities, target, of_texts)
+    return evaluate_classes(checkpoint, texts, probabilities, target, of_texts | {"none": none_scores})
 
 
 def evaluate_classes(
@@ -197,6 +218,21 @@ def evaluate_classes(
         levels=level_scores(levels, probabilities, labels, level_threshold) if levels else None,
         by_probability=accuracy_by(probabilities.max(axis=1), PROBABILITIES, correct),
         by_length=accuracy_by(texts.lengths, sorted({longest * quarter // 4 for quarter in (1, 2, 3, 4)} - {0}), correct),
+    )
+
+
+def score_none(none: NoneOfThese, probabilities: Floats, labels: Labels) -> NoneScores:
+    """How well texts of no class are told from those of the classes, by their labels (N,)."""
+    are_of_classes, get_none = none.are_of_classes(labels), none.are_none(probabilities)
+    if not are_of_classes.any():
+        raise MhaError("all texts have the label of data.none_label", "give labelled texts of the classes as well")
+    answers, scores = np.where(none.is_class, probabilities, -1.0).argmax(axis=1), none.scores(probabilities)
+    return NoneScores(
+        num_texts=int((~are_of_classes).sum()),
+        answered=float((~get_none)[are_of_classes].mean()),
+        caught=None if are_of_classes.all() else float(get_none[~are_of_classes].mean()),
+        accuracy=float(np.where(are_of_classes, ~get_none & (answers == labels), get_none).mean()),
+        roc_auc=area_under_roc(np.stack([-scores, scores], axis=1), are_of_classes.astype(np.int32)),
     )
 
 

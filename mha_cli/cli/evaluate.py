@@ -62,7 +62,7 @@ def evaluate(
     if target and given.data is None and split is None and not model.config.learns_from_validation:
         split = "validation"  # the test part then measures the thresholds
     with progress("reading") as callbacks:
-        labelled = labelled_texts(model, section, split, callbacks, unseen=target is not None)
+        labelled = labelled_texts(model, section, split, callbacks, unseen=target is not None, with_none=True)
         if not labelled.caveat and is_own(path, model.config) and (known := learnt_texts(section, labelled, model.config.data)):
             callbacks.note(f"{labelled.data}, split {labelled.split}: {known}")
         found = scored_by(model, labelled, callbacks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -111,7 +112,7 @@ def predict(
         choice = replace(choice, sets=fit_label_sets(with_held_out(model, path, held_out), coverage))
     levels = levels_of(model)
     nodes = [*dict.fromkeys(levels.names)] if levels else model.class_names
-    choice.refuse_unknown(nodes, levels is not None)
+    choice.refuse_unknown([name for name in nodes if name != model.config.data.none_label], levels is not None)
     answering = Answering(Classifier(model, Engine(model, engine, precision)), workers or usual_workers())
     sureness = Sureness(model.held_out, model.class_names) if model.held_out else None
     names, warnings = fields or [], list[str]()
@@ -130,26 +131,25 @@ def predict(
         answer_writer(output_format, file, choice, nodes if marks else model.class_names, names) as write,
         counter(shown=not (on_terminal or quiet or typed)) as count,
     ):
-        num_written = num_withheld = num_unsure = 0
-        as_read = matching_records()
+        counts, as_read = Counter[str](), matching_records()
 
         def write_batch(batch: list[Predicted]) -> None:
-            nonlocal num_written, num_withheld, num_unsure
             answered = []
             if sureness:
                 sureness.add([prediction for _, prediction in batch])
             for number, (record, prediction) in enumerate(batch, answering.num_texts - len(batch) + 1):
-                num_withheld += choice.threshold is None and prediction.is_withheld
+                if choice.threshold is None and choice.sets is None and (prediction.is_none or prediction.is_withheld):
+                    counts["none of these" if prediction.is_none else "withheld"] += 1
                 answer = choice.answer(prediction)
                 if unsure and answer.labels and len(answer.labels) > 1:
                     unsure.write(as_read(number, record, answer))
-                    num_unsure += 1
+                    counts["unsure"] += 1
                 elif not only or answer.label is not None:
                     answered.append((number, record, answer))
             if answered and quiet:
                 raise Exit
             write(answered)
-            num_written += len(answered)
+            counts["written"] += len(answered)
             count(len(batch))
 
         answering.run(records, write_batch)
@@ -157,14 +157,17 @@ def predict(
     remarks.append(warning_of_unknown(answering.num_unknown, answering.num_words))
     if sureness and not quiet:
         remarks.append(sureness.warning)
-    if num_withheld:
-        withheld = f"no answer to {num_withheld:,} of {plural(answering.num_texts, 'text')}: below the checkpoint's thresholds"
+    of_all = f"of {plural(answering.num_texts, 'text')}"
+    if counts["none of these"]:
+        remarks.append(f"none of these: {counts['none of these']:,} {of_all}; --threshold 0 answers all")
+    if counts["withheld"]:
+        withheld = f"no answer to {counts['withheld']:,} {of_all}: below the checkpoint's thresholds"
         remarks.append(f"{withheld}; --threshold 0 answers all")
     if only_single is not None:
-        remarks.append(f"{plural(num_unsure, 'text')} with several labels in {shown_path(only_single)}, for `mha label`")
+        remarks.append(f"{plural(counts['unsure'], 'text')} with several labels in {shown_path(only_single)}, for `mha label`")
     for remark in filter(None, remarks):
         print(remark, file=sys.stderr)
-    if only and not num_written:
+    if only and not counts["written"]:
         raise Exit(EXIT_FAILURE)
 
 

@@ -12,7 +12,7 @@ from mha_cli.errors import listed, plural, printable
 
 if TYPE_CHECKING:
     from mha_cli.analysis.comparison import Comparison
-    from mha_cli.analysis.evaluation import ClassScore, Evaluation, LabelEvaluation, Range
+    from mha_cli.analysis.evaluation import ClassScore, Evaluation, LabelEvaluation, NoneScores, Range
     from mha_cli.analysis.level_scores import LevelScores
     from mha_cli.analysis.set_scores import SetScores
     from mha_cli.analysis.shuffle import ShuffleResult
@@ -73,6 +73,8 @@ def evaluation(result: Evaluation) -> None:
         _print_levels(result.levels)
     if result.sets:
         _print_sets(result.sets)
+    if result.none:
+        _print_none(result.none)
     _print_scores("class", "Classes", result.classes, TABLE_CLASSES)
     _print_thresholds(result)
     _print_confusions(result)
@@ -103,6 +105,17 @@ def _print_sets(scores: SetScores) -> None:
     found = sorted((each for each in scores.classes if each.num_texts), key=lambda each: each.coverage or 0.0)[:TABLE_CLASSES]
     rows = [(each.name, f"{each.coverage:.1%}", f"{each.labels:.2f}", f"{each.num_texts:,}") for each in found]
     print_table(["class"], ["covered", "labels\nper text", "texts"], rows, "Sets by class, the least covered first")
+
+
+def _print_none(scores: NoneScores) -> None:
+    figures = {"texts of the classes": f"{scores.answered:.2%} get a label"}
+    if scores.caught is not None:
+        figures |= {
+            "texts of no class": f"{scores.caught:.2%} of {scores.num_texts:,} get none",
+            "accuracy with none": f"{scores.accuracy:.2%} of all texts",
+            "ROC AUC": f"{scores.roc_auc:.4f}",
+        }
+    print_figures("None of these", figures.items())
 
 
 def _of_reading(result: Evaluation | LabelEvaluation) -> dict[str, str]:

@@ -41,6 +41,9 @@ class Settings(BaseModel):
         return merged
 
 
+ClassName = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is int else value), Field(min_length=1)]
+
+
 class DataSettings(Settings):
     """Settings that every data source has."""
 
@@ -48,6 +51,10 @@ class DataSettings(Settings):
 
     validation: Literal["random", "names"] = Field("random", description="Held out: random by class, or texts with the same rare names.")
     merge_labels: dict[str, str | None] = Field({}, description="Labels taken for others: `{BILLING: billing}`; null leaves texts out.")
+    none_label: ClassName | None = Field(
+        None, description="Label of texts that belong to no class, which need no training texts; null for none."
+    )
+    none_answered: float = Field(0.95, gt=0, lt=1, description="With none_label: share of the texts of the classes that still get a label.")
 
     def _faults(self) -> Iterator[str]:
         for label, other in self.merge_labels.items():
@@ -83,7 +90,6 @@ SeveralColumns = Annotated[  # a column, or several; in code their names with ``
     PlainSerializer(lambda value: value.split(JOINT) if value and JOINT in value else value, list[str] | str | None, when_used="json"),
 ]
 Words = Annotated[str | list[str], BeforeValidator(lambda value: "" if value is None else value)]  # about a class: a line or several
-ClassName = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is int else value), Field(min_length=1)]
 LABEL_SEPARATOR = "|"  # between several labels in one cell, where the training data have none
 FilePath = Annotated[str, Field(min_length=1)]
 
@@ -131,6 +137,8 @@ class FilesData(DataSettings):
             yield "label_columns are all labels; take label_column=null, label_separator=null and label_levels=null, or label_columns=[]"
         if self.label_column and JOINT in self.label_column and not self.label_levels:
             yield "label_column names several columns, which is for labels in levels; set label_levels, such as '>', or name one column"
+        if self.none_label and (self.label_levels or self.label_columns or self.label_separator):
+            yield f"none_label={self.none_label} goes with one label per text, without levels; take none_label=null"
         if self.more and self.validation == "names":
             yield "more adds texts whose names are not compared with those of held-out texts; take validation=random"
 
@@ -382,6 +390,8 @@ class Config(Settings):
             raise MhaError("task=multi-label, and every text has one label", "set data.label_separator, or give lists of labels")
         if several and self.training.class_weights != "none":
             raise MhaError("training.class_weights=balanced weighs texts by their one class, and texts have several labels", "take none")
+        if several and self.data.none_label:
+            raise MhaError("data.none_label goes with one label per text, and texts have several", "take null")
         if several and self.label_levels:
             raise MhaError("data.label_levels reads one label per text, and texts have several", "take null")
         return self.changed(task="multi-label") if several else self

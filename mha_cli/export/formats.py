@@ -187,6 +187,8 @@ def export_checkpoint(
         if not difference <= export_format.tolerance:  # NaN is refused as well
             message = f"a probability differs by {difference:.1e} from the checkpoint's, more than {export_format.tolerance:.0e}"
             raise MhaError(f"--format {name}: {message}", "nothing was written; take another format", EXIT_FAILURE)
+        if checkpoint.config.data.none_label and name != "int8":
+            callbacks.note(f"{output.name}: gives probabilities alone; mha predict decides by them which texts have no class")
         accuracy = accuracies(run, checkpoint, labelled, callbacks) if labelled else None
         num_bytes = sum(file.stat().st_size for file in (place.rglob("*") if place.is_dir() else [place]) if file.is_file())
     return Export(str(output), name, num_bytes, len(texts), difference, export_format.tolerance, num_changed, accuracy)

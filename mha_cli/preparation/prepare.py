@@ -25,7 +25,7 @@ from mha_cli.runs import checkpoint_in
 from mha_cli.sources.files import FileTexts
 from mha_cli.sources.in_memory import MemoryTexts
 from mha_cli.sources.labelled_text import LabelledText, TextSource
-from mha_cli.sources.labels import NAMED_CLASSES, refuse_other_classes
+from mha_cli.sources.labels import NAMED_CLASSES, name_of, refuse_other_classes
 from mha_cli.sources.later_texts import learnt_in_words
 from mha_cli.sources.opening import open_source
 from mha_cli.sources.stored_texts import StoredTexts
@@ -102,6 +102,8 @@ def prepare(
     unlabelled = source.unlabelled()  # first, since a path that is wrong is refused at once
     are_guessed = not source.has_labels
     if are_guessed:
+        if config.data.none_label:
+            raise MhaError("data.none_label: its threshold is chosen by held-out labels, and no text has one", "take null")
         source, unlabelled = GuessedTexts(source, config, callbacks), None
         if config.training.trainable_blocks == "auto":  # fine-tuning learns the errors of the guesses by heart
             config = config.changed(training={"trainable_blocks": 0})
@@ -199,6 +201,8 @@ def _data_warnings(corpus: Corpus, source: TextSource, config: Config) -> Iterat
                     yield f"{source.name}; {split} {known}"
             except MhaError as error:  # no reason not to train, but one to know of before the hours that it may take
                 yield f"the {split} data cannot be read: {error}"
+    if (none := config.data.none_label) and name_of(none) not in corpus.class_names:
+        yield f"data.none_label: no training text has the label {printable(none)}, so the classes alone tell which texts have none"
     if isinstance(source, FileTexts) and config.is_multi_label:
         separator = config.cell_separator
         if unclear := [printable(name) for name in corpus.class_names if separator in name]:

@@ -14,7 +14,7 @@ from mha_cli.corpus.encoded_texts import EncodedTexts, encode_labelled, of_known
 from mha_cli.errors import MhaError
 from mha_cli.sources.files import FileTexts
 from mha_cli.sources.labelled_text import LabelledText
-from mha_cli.sources.labels import refuse_other_classes
+from mha_cli.sources.labels import name_of, refuse_other_classes
 from mha_cli.sources.later_texts import learnt_in_words
 from mha_cli.sources.opening import DataSection, open_source
 from mha_cli.sources.stored_texts import StoredTexts
@@ -38,11 +38,18 @@ class LabelledTexts:
 
 
 def labelled_texts(
-    checkpoint: Checkpoint, data: DataSection, split: str | None = None, callbacks: Callbacks = SILENT, *, unseen: bool = False
+    checkpoint: Checkpoint,
+    data: DataSection,
+    split: str | None = None,
+    callbacks: Callbacks = SILENT,
+    *,
+    unseen: bool = False,
+    with_none: bool = False,
 ) -> LabelledTexts:
     """Read a split of a data source, by default its test split, for a checkpoint's model.
 
-    The split ``validation`` is the part held out in training; ``unseen`` refuses it if the model has learnt from it.
+    The split ``validation`` is the part held out in training; ``unseen`` refuses it if the model has learnt from it. Texts of no class that
+    the model has no class for are left out, or ``with_none`` have the id after those of the classes.
     """
     source = open_source(data, callbacks, by_options=True)
     data = source.settings if isinstance(source, FileTexts) else data
@@ -53,7 +60,10 @@ def labelled_texts(
     if is_held_out and config.learns_from_validation and unseen:
         part = f"{source.name}, validation part: the model has learnt from it in the end ({_refit(config)})"
         raise MhaError(part, "choose on texts that it has not learnt from: --split test, or --data FILE")
-    source_texts = StoredTexts(source.read(source.splits[0] if is_held_out else split))
+    given: Iterable[LabelledText] = source.read(source.splits[0] if is_held_out else split)
+    if none := none_label(checkpoint):
+        classes, given = (*classes, none), given if with_none else (text for text in given if text.label != none)
+    source_texts = StoredTexts(given)
     texts = of_known_classes(source_texts, classes, config.is_multi_label, separator, config.label_levels)
     if is_held_out:
         pieces, by_names = checkpoint.text_pipeline.pieces, data.validation == "names"
@@ -73,6 +83,12 @@ def labelled_texts(
     if warning := encoded.warning(checkpoint.vocabulary):
         callbacks.note(f"{where}: {warning}")
     return LabelledTexts(source.name, split, encoded, caveat, source_texts, rows)
+
+
+def none_label(checkpoint: Checkpoint) -> str | None:
+    """The label of texts of no class if the model has no class for them; None otherwise."""
+    label = name_of(checkpoint.config.data.none_label or "")
+    return label if label and label not in checkpoint.class_names else None
 
 
 def learnt_texts(data: DataSection, labelled: LabelledTexts, learnt: DataSection) -> str:

@@ -56,7 +56,7 @@ def train(
 
     Args:
         config: recipe by its name, path of a YAML config, or its content as a dict. Of its section ``data`` counts how validation texts are
-            held out, and ``merge_labels``.
+            held out, ``merge_labels``, and ``none_label``.
         texts: texts to learn from and to validate with, N.
         labels: class of each, or a list of them; None to guess them by the words in the setting ``classes``.
         weights: how much each text counts: 2 as if it were there twice, 0 not at all; None for all alike.
@@ -91,12 +91,13 @@ def train(
 def evaluate(model: Classifier, texts: Sequence[str], labels: Sequence[object]) -> Evaluation | LabelEvaluation:
     """Score a classifier on texts and the names of their classes, N each, or lists of these, as `mha evaluate` does."""
     from mha_cli.corpus.encoded_texts import encode_labelled, of_known_classes
-    from mha_cli.preparation.scored_texts import LabelledTexts
+    from mha_cli.preparation.scored_texts import LabelledTexts, none_label
 
     given = MemoryTexts(texts, labels, merge=model.checkpoint.config.data.merge_labels, columns=model.checkpoint.text_columns)
     config = model.checkpoint.config
-    texts_of_classes = of_known_classes(given.read(), model.classes, config.is_multi_label, levels=config.label_levels)
-    encoded = encode_labelled(texts_of_classes, model.text_pipeline, model.classes, given.name)
+    names = (*model.classes, *filter(None, [none_label(model.checkpoint)]))
+    texts_of_classes = of_known_classes(given.read(), names, config.is_multi_label, levels=config.label_levels)
+    encoded = encode_labelled(texts_of_classes, model.text_pipeline, names, given.name)
     model.checkpoint.memory_estimate.refuse_too_long(int(encoded.lengths.max(initial=0)))
     from mha_cli.analysis.evaluation import evaluate as score
 

@@ -24,6 +24,11 @@ class Answer(NamedTuple):
     top: Sequence[tuple[str, float]] = ()  # so many of them, or fewer, and their probabilities
     path: tuple[str, ...] = ()  # the levels of the label, where labels have some
 
+    @property
+    def is_none(self) -> bool:
+        """Whether there is no label because the text belongs to no class."""
+        return self.label is None and self.prediction.is_none
+
     def as_json(self, number: int) -> dict[str, object]:
         """All about the text with this id, as ``mha predict --json`` prints it."""
         prediction = self.prediction
@@ -32,6 +37,7 @@ class Answer(NamedTuple):
             "id": number,
             **({"label": self.label} if self.labels is None else {"labels": self.labels}),
             **({"path": [*self.path]} if prediction.levels else {}),
+            **({"none": self.is_none} if prediction.none_label else {}),
             "probability": round(self.probability, 6),
             "probabilities": {name: round(value, 6) for name, value in probabilities.items()},
             "tokens": prediction.num_tokens,
@@ -108,11 +114,12 @@ class Choice:
         return [name for name in labels if not self.only or name in self.only]
 
     def _top(self, prediction: Prediction, number: int) -> list[tuple[str, float]]:
-        """The most probable classes that reach the threshold. Below the checkpoint's threshold of the most probable class it is none."""
-        if self.threshold is None and prediction.is_withheld:
+        """The most probable classes that reach the threshold; none below the checkpoint's threshold of the first, and for none of these."""
+        if self.threshold is None and (prediction.is_none or prediction.is_withheld):
             return []
         return [item for item in _ranked(prediction)[:number] if self.threshold is None or item[1] >= self.threshold]
 
 
 def _ranked(prediction: Prediction) -> list[tuple[str, float]]:
-    return sorted(prediction.probabilities.items(), key=lambda item: -item[1])
+    classes = (item for item in prediction.probabilities.items() if item[0] != prediction.none_label)
+    return sorted(classes, key=lambda item: -item[1])

@@ -18,6 +18,7 @@ from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.forward import class_probabilities
 from mha_cli.runtime.label_sets import fit_label_sets
 from mha_cli.runtime.levels import Levels, Node, levels_of
+from mha_cli.runtime.none_of_these import none_of_these
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.runtime.shares import ClassShare, ShareEstimator
 from mha_cli.sources.in_memory import texts_in
@@ -29,7 +30,7 @@ class Prediction:
     """The classifier's answer to one text."""
 
     text: str  # text as it came in
-    label: str  # most probable class
+    label: str  # most probable class, other than that of ``data.none_label``
     probability: float  # probability of that class, in [0, 1]
     probabilities: dict[str, float]  # probability of every class, in [0, 1]; they sum to 1, unless a text may have several labels
     num_tokens: int  # tokens of the whole text
@@ -41,15 +42,17 @@ class Prediction:
     label_separator: str = LABEL_SEPARATOR  # separator of the labels in one cell
     levels: Levels | None = None  # the tree of labels in levels
     level_threshold: float = 0.0  # probability that an answer in levels needs
+    none_label: str | None = None  # label of texts of no class, in ``data.none_label``, which is no answer
+    is_none: bool = False  # whether the text belongs to no class
 
     @property
     def answer(self) -> str | None:
-        """The most probable class; None if it is below its threshold. Of several labels, all in one cell. In levels, a node's name."""
+        """The most probable class; None below its threshold or for none of these. Of several labels, all in one cell. In levels, a node."""
         if self.levels:
             return self.node(self.level_threshold).name
         if self.labels is not None:
             return self.label_separator.join(self.labels) or None
-        return None if self.is_withheld else self.label
+        return None if self.is_none or self.is_withheld else self.label
 
     def node(self, threshold: float = 0.0, level: int | None = None, within: Sequence[tuple[str, ...]] = ()) -> Node:
         """The answer in levels: the finest node that reaches a threshold, or the most probable one of a level.
@@ -90,7 +93,7 @@ class Prediction:
     @property
     def flags(self) -> str:
         """Reasons to doubt the answer, for programs; ``-`` for none, so that a line has as many words as columns."""
-        flags = {"empty": self.empty, "unknown": self.all_unknown, "cut": self.truncated}
+        flags = {"empty": self.empty, "unknown": self.all_unknown, "cut": self.truncated, "none": self.is_none}
         return ",".join(flag for flag, applies in flags.items() if applies) or "-"
 
 
@@ -107,6 +110,7 @@ class Classifier:
         self.engine = engine or Engine(checkpoint)
         self.text_pipeline = checkpoint.text_pipeline
         self._scorer, self._levels = Scorer(checkpoint, self.engine, threads), levels_of(checkpoint)
+        self._none = none_of_these(checkpoint)
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -153,16 +157,20 @@ class Classifier:
         """The predictions for texts from their probabilities (N, C)."""
         names, thresholds, config = self.checkpoint.class_names, self.checkpoint.thresholds, self.checkpoint.config
         label_thresholds, separator = self.checkpoint.label_thresholds.tolist() if config.is_multi_label else [], config.cell_separator
-        predictions = []
-        for text, code, row in zip(texts, encoded, probabilities.tolist(), strict=True):
-            probability = max(row)
-            label, labels = names[row.index(probability)], None
+        predictions, rows, none = [], probabilities.tolist(), self._none
+        none_label = none.label if none else None
+        of_classes = np.where(none.is_class, probabilities, -1.0).tolist() if none else rows
+        are_none = none.are_none(probabilities).tolist() if none else [False] * len(rows)
+        for text, code, row, possible, is_none in zip(texts, encoded, rows, of_classes, are_none, strict=True):
+            probability = max(possible)
+            label, labels = names[possible.index(probability)], None
             if config.is_multi_label:
                 ranked = sorted(zip(row, names, label_thresholds, strict=True), key=lambda item: -item[0])
                 labels = tuple([name for likely, name, threshold in ranked if likely >= threshold])
             by_class, counts = dict(zip(names, row, strict=True)), (code.num_tokens, len(code.tokens), code.num_unknown, code.num_marks)
             least, in_levels = thresholds.get(label, 0.0), (self._levels, self.checkpoint.level_threshold)
-            predictions.append(Prediction(text, label, probability, by_class, *counts, least, labels, separator, *in_levels))
+            fields = text, label, probability, by_class, *counts, least, labels, separator, *in_levels
+            predictions.append(Prediction(*fields, none_label=none_label, is_none=is_none))
         return predictions
 
 

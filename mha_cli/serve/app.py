@@ -94,6 +94,7 @@ class Answer(_Answered):
     """The answer of a model that gives a text one label."""
 
     label: str | None
+    none: bool | None = Field(None, description="whether the text belongs to no class; only of a model with data.none_label")
 
 
 class NodeAnswer(Answer):

@@ -76,7 +76,9 @@ def test_options_that_do_not_go_together(tmp_path: Path, run: Path, mha: Mha) ->
 
 
 def test_predict_tells_of_texts_of_which_the_model_is_less_sure(tmp_path: Path, run: Path, mha: Mha) -> None:
-    told = r"the model is less sure of these texts than of the old ones: 100% of the probabilities are below 0\.\d\d, of held-out texts 0%; "
+    told = (
+        r"the model is less sure of these texts than of the old ones: 100% of the probabilities are below 0\.\d\d, of held-out texts 0%; "
+    )
     (tmp_path / "new.txt").write_text("\n".join(texts(1_000, 1)))
     result = mha("predict", "-c", "run", "-i", "new.txt").well()
     assert re.fullmatch(f"{told}`mha data FILE -c RUN` shows what differs\n", result.stderr)
