@@ -29,7 +29,7 @@ from mha_cli.runtime.probabilities import Scorer
 LEFT_OUT = {"banking77": 26, "trec50": 17, "trec6": 1, "ag": 1}
 """Classes that are left out of each set."""
 
-NONE, ANSWERED, NEIGHBOURS, HEAT = "none", 0.95, 5, (2, 3, 5)
+NONE, ANSWERED, NEIGHBOURS, HEAT = "none", 0.95, 5, 3
 RECIPES = {"text": ("text", []), "pretrained": ("pretrained", []), "frozen": ("pretrained", ["training.trainable_blocks=0"])}
 
 
@@ -94,15 +94,11 @@ class Scores:
         unit, train = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (features, self.train))
         mahalanobis = np.min(np.sum(((features @ self.whitening)[:, None] - whitened_means) ** 2, axis=2), axis=1)
         entropy = (given * np.log(np.maximum(given, 1e-12))).sum(axis=1)
-        energies = {f"energy, temperature {t:g}": partial(np.logaddexp.reduce, logits[:, self.real] / t, axis=1) for t in (1, 3)}
-        cool = given / given.max(axis=1, keepdims=True)
-        heated = {
-            f"largest probability, temperature {t:g}": (cool[:, self.real] ** (1 / t)).max(axis=1) / (cool ** (1 / t)).sum(axis=1)
-            for t in HEAT
-        }
+        energies = {f"energy, temperature {t:g}": partial(np.logaddexp.reduce, logits[:, self.real] / t, axis=1) for t in (1, HEAT)}
+        heated = given ** (1 / HEAT)
         return {
             "largest probability": ranked[:, -1],
-            **heated,
+            f"largest probability, temperature {HEAT}": heated[:, self.real].max(axis=1) / heated.sum(axis=1),
             **{name: energy() for name, energy in energies.items()},
             "largest logit": logits[:, self.real].max(axis=1),
             "largest linear logit": linear[:, self.real].max(axis=1),
@@ -141,14 +137,18 @@ def measure(folder: Path, runs: Path, name: str, seed: int, recipe: str, with_no
     score = Scores(checkpoint, train)
     inside, outside = score(of_classes), score(of_none)
     held_out = checkpoint.held_out
+    assert held_out
+    in_classes = held_out.probabilities[score.real[held_out.labels]].astype(np.float64)
+    lowest = {
+        "largest probability": np.quantile(in_classes[:, score.real].max(axis=1), 1 - ANSWERED),
+        "entropy": np.quantile((in_classes * np.log(np.maximum(in_classes, 1e-12))).sum(axis=1), 1 - ANSWERED),
+    }
     figures = {}
     for kind in inside:
         least = np.quantile(inside[kind], 1 - ANSWERED)
         figures[kind] = [area(inside[kind], outside[kind]), float((outside[kind] < least).mean())]
-        if kind == "largest probability" and held_out:
-            real = score.real[held_out.labels]
-            least = np.quantile(held_out.probabilities[real][:, score.real].max(axis=1), 1 - ANSWERED)
-            figures[kind] += [float((inside[kind] >= least).mean()), float((outside[kind] < least).mean())]
+        if kind in lowest:
+            figures[kind] += [float((inside[kind] >= lowest[kind]).mean()), float((outside[kind] < lowest[kind]).mean())]
     return {kind: [100 * value for value in values] for kind, values in figures.items()}
 
 

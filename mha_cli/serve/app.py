@@ -94,7 +94,12 @@ class Answer(_Answered):
     """The answer of a model that gives a text one label."""
 
     label: str | None
-    none: bool | None = Field(None, description="whether the text belongs to no class; only of a model with data.none_label")
+
+
+class NoneAnswer(Answer):
+    """The answer of a model with ``data.none_label``."""
+
+    none: bool = Field(description="whether the text belongs to no class")
 
 
 class NodeAnswer(Answer):
@@ -109,10 +114,13 @@ class SeveralLabels(_Answered):
     labels: list[str]
 
 
+AnyAnswer: TypeAlias = Answer | NoneAnswer | NodeAnswer | SeveralLabels
+
+
 class LookInside(BaseModel):
     """An answer, and what --json gives of mha explain and mha attention; these are null where notes say why."""
 
-    answer: Answer | NodeAnswer | SeveralLabels
+    answer: AnyAnswer
     explanation: dict[str, Any] | None
     attention: dict[str, Any] | None
     notes: list[str]
@@ -153,11 +161,7 @@ def application(checkpoint: Checkpoint, most_seconds: float = 30.0) -> ASGIApp:
             yield ()
         return f"{plain_json({**found, 'attention': attention}).removesuffix('null}}')}[{', '.join(blocks)}]}}}}"
 
-    @app.post(
-        "/predict",
-        response_model=Answer | NodeAnswer | SeveralLabels | list[Answer] | list[NodeAnswer] | list[SeveralLabels],
-        responses=failures,
-    )
+    @app.post("/predict", response_model=AnyAnswer | list[AnyAnswer], responses=failures)
     async def predict(asked: Annotated[Asked, Body()]) -> Response:
         """Classify a text, or several."""
         if isinstance(asked, OneText):

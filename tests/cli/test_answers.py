@@ -1,4 +1,5 @@
 import csv
+import dataclasses
 import io
 import json
 from typing import Any
@@ -178,6 +179,9 @@ def test_a_line_to_be_read(counts: dict[str, int], text: str, shown_text: str) -
 
 def test_an_unsure_answer_says_so_and_fields_are_short() -> None:
     assert shown("a film", choice=Choice(threshold=0.6, top_k=2)) == "unsure\t0.5000\t\t\ta film"
+    none = dataclasses.replace(SAID, none_label="oos", is_none=True)
+    assert shown("a film", none) == "none of these\t0.5000\ta film"
+    assert shown("a film", none, choice=Choice(threshold=0.0)) == "mixed\t0.5000\ta film"
     assert shown("a film", SAID, 3, "\x1b" + "x" * 100) == f"mixed\t0.5000\t3\t\\x1b{'x' * 38}…\ta film"
 
 

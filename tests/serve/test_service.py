@@ -1,6 +1,7 @@
 """What the service answers, and what it refuses."""
 
 import contextlib
+import dataclasses
 import gc
 import itertools
 import json
@@ -11,6 +12,7 @@ import threading
 import time
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("fastapi")
@@ -23,6 +25,7 @@ from pathlib import Path
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from mha_cli.checkpoint.file import read_checkpoint
+from mha_cli.checkpoint.held_out import HeldOut
 from mha_cli.errors import MhaError
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.serve import app
@@ -86,6 +89,16 @@ def test_it_answers_what_predict_prints(port: int, checkpoint: Path, mha: Mha) -
     assert ask(port, "/predict", {"texts": []}) == (200, [])
     for text, answer in zip(TEXTS, expected, strict=True):
         assert ask(port, "/predict", {"text": text}) == (200, nearly({**answer, "id": 1}))
+
+
+def test_a_text_of_no_class_gets_no_label() -> None:
+    made = small_checkpoint()
+    certain = HeldOut.of(np.tile(np.float32([0.0, 1.0]), (20, 1)), np.zeros(20, np.int32))  # more than any text is
+    config = made.config.changed(data={"none_label": "oos"})
+    with service(dataclasses.replace(made, config=config, held_out=certain)) as port:
+        answer = ask(port, "/predict", {"text": TEXTS[0]})[1]
+        assert (answer["label"], answer["none"]) == (None, True)
+        assert ask(port, "/explain", {"text": TEXTS[0]})[1]["answer"] == answer
 
 
 def test_an_explanation_is_that_of_the_commands(port: int, checkpoint: Path, mha: Mha) -> None:
@@ -226,7 +239,7 @@ def test_the_description_fits_what_is_answered(port: int) -> None:
         for status in statuses - {"200"}:
             assert responses[status]["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Failure"}
     assert set(described["components"]["schemas"]) == {
-        *("Answer", "NodeAnswer", "SeveralLabels", "Failure", "LookInside", "ManyTexts", "OneText")
+        *("Answer", "NoneAnswer", "NodeAnswer", "SeveralLabels", "Failure", "LookInside", "ManyTexts", "OneText")
     }
 
 
