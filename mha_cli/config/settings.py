@@ -420,6 +420,8 @@ class Config(Settings):
             for name, most in bounds.items() if settings and self.model.positions == "none" else ():
                 if (value := getattr(settings, name)) > most:
                     yield f"{section}.{name}={value} carries word order and model.positions=none must not; take {name}={most}"
+        if self.is_multi_label and self.data.none_label:
+            yield f"data.none_label={self.data.none_label} goes with one label per text; take none_label=null, or task=single-label"
         if isinstance(self.data, FilesData) and not self.data.train and (self.data.test_share or self.data.label_separator):
             setting = "test_share" if self.data.test_share else "label_separator"
             yield f"data.{setting} is about labels, and the texts have none without data.train; take null"

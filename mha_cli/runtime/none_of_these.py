@@ -55,5 +55,5 @@ def none_of_these(checkpoint: Checkpoint) -> NoneOfThese | None:
     label = name_of(data.none_label)
     rule = NoneOfThese(label, np.array([name != label for name in checkpoint.class_names]))
     scores = np.sort(rule.scores(held_out.probabilities[rule.is_class[held_out.labels]]))
-    k = int((len(scores) + 1) * (1 - data.none_answered))
+    k = int((len(scores) + 1) * (1 - data.none_answered) + 1e-9)  # 1 - 0.9 is less than 0.1
     return NoneOfThese(label, rule.is_class, float(scores[k - 1]) if k else -np.inf)

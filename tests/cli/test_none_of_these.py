@@ -11,6 +11,7 @@ import mha_cli
 from mha_cli.analysis.evaluation import Evaluation
 from mha_cli.checkpoint.file import write_checkpoint
 from mha_cli.checkpoint.held_out import HeldOut
+from mha_cli.config.loading import config_from_dict
 from mha_cli.runtime.classifier import Classifier
 from tests.checkpoints import small_checkpoint
 from tests.cli.command import Mha, refusal
@@ -125,6 +126,8 @@ def test_a_training_refuses_what_has_no_threshold(mha: Mha, cwd: Path) -> None:
     fault = "none_label=oos goes with one label per text, without levels; take none_label=null"
     assert fault in refusal(mha("train", "--config", "a.yaml"))
     settings = {"data": {"none_label": "oos"}}
+    fault = "data.none_label=oos goes with one label per text; take none_label=null, or task=single-label"
+    assert fault in error_of(config_from_dict, {"data": {"source": "sample", "none_label": "oos"}, "task": "multi-label"}, "a")
     several = error_of(mha_cli.train, settings, TEXTS, [["a"], ["b"]] * 3 + [["a", "b"]])
     assert several == "data.none_label goes with one label per text, and texts have several; take null"
     words = {**settings, "model": {"vectors": str(cwd / "words.vec")}, "classes": {"card": "a card", "rate": "a rate"}}
