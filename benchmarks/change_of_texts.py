@@ -1,4 +1,4 @@
-"""How often `mha data -c` and the line of `mha predict` tell of new texts that differ from the old ones; prints only.
+"""How often `mha data` with a checkpoint and the line of `mha predict` tell of new texts that differ from the old ones; prints only.
 
     python benchmarks/change_of_texts.py FOLDER mr trec6 trec50 ag trec6_hi zh_waimai    # NAME_train.csv and NAME_test.csv
     python benchmarks/change_of_texts.py FOLDER mr trec6 ag --changed                      # changes of our own making
@@ -7,7 +7,7 @@
 A run of the recipe `text` on NAME_train.csv is in RUNS/NAME-0, and is trained if it is not there. Fresh draws are random parts of the
 test file, which must itself be a random part of all texts. With --imdb, reviews of TFDS's imdb_reviews replace the test file: two classes
 as in mr. For each draw, the line of `mha predict` sees 1,000 texts drawn with replacement, once as they come and once with other shares
-of the classes, which are no change of the texts. Told of a class: see the names of the comparisons.
+of the classes, which are no change of the texts.
 """
 
 import argparse
