@@ -13,6 +13,7 @@ import argparse
 import csv
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from file_peers import read_csv
 from mha_cli.arrays import Array, Floats
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
 from mha_cli.runtime.forward import ForwardPass, linear_part
+from mha_cli.runtime.none_of_these import none_of_these
 from mha_cli.runtime.probabilities import Scorer
 
 LEFT_OUT = {"banking77": 26, "trec50": 17, "trec6": 1, "ag": 1}
@@ -118,6 +120,21 @@ def area(of_classes: Floats, of_none: Floats) -> float:
     return float(ranks.mean() / 2 / len(of_none))
 
 
+def print_rules(checkpoint: Checkpoint, of_classes: Sequence[str], learnt: Sequence[str], others: Sequence[str]) -> None:
+    """Shares without a label, by mha's rule, and by the entropy alone after the probability of none is spread over the classes."""
+    kept, scorer = none_of_these(replace(checkpoint, config=checkpoint.config.changed(data={"none_label": NONE}))), Scorer(checkpoint)
+    assert kept and checkpoint.held_out
+
+    def entropy(given: Floats) -> Floats:
+        spread = given[:, kept.is_class] + given[:, ~kept.is_class].sum(axis=1, keepdims=True) / kept.is_class.sum()
+        return -(spread * np.log(np.maximum(spread, 1e-12))).sum(axis=1)
+
+    most = np.quantile(entropy(checkpoint.held_out.probabilities[kept.is_class[checkpoint.held_out.labels]]), ANSWERED)
+    for name, texts in (("of the classes", of_classes), ("of no class, as learnt", learnt), ("of no class, others", others)):
+        given = scorer.score_each(checkpoint.text_pipeline.encode_all(texts))
+        print(f"{name:24}{100 * kept.are_none(given).mean():6.1f} {100 * (entropy(given) > most).mean():6.1f} % without a label")
+
+
 def measure(folder: Path, runs: Path, name: str, seed: int, recipe: str, with_none: bool) -> dict[str, list[float]]:
     """AUROC, caught, answered and caught by the held-out threshold, for each score of one run, in %."""
     texts, labels = read_csv(folder / f"{name}_train.csv")
@@ -134,6 +151,8 @@ def measure(folder: Path, runs: Path, name: str, seed: int, recipe: str, with_no
     tested = list(zip(*read_csv(folder / f"{name}_test.csv"), strict=True))
     of_classes = [text for text, label in tested if label not in left_out]
     of_none = [text for text, label in tested if label in left_out - given]
+    if given:
+        print_rules(checkpoint, of_classes, [text for text, label in tested if label in given], of_none)
     score = Scores(checkpoint, train)
     inside, outside = score(of_classes), score(of_none)
     held_out = checkpoint.held_out
