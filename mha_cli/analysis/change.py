@@ -14,6 +14,7 @@ from mha_cli.corpus.corpus import Corpus, counted
 from mha_cli.errors import MhaError
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.engine import Engine
+from mha_cli.runtime.none_of_these import none_of_these
 from mha_cli.runtime.stream import MAX_BATCH_RECORDS
 from mha_cli.runtime.sureness import CENTRES, FALSE_ALARMS, Sureness
 from mha_cli.sources.opening import open_source
@@ -72,18 +73,23 @@ def find_change(checkpoint: Checkpoint, is_own: bool, texts: Iterable[str], call
         if held_out is None:
             raise MhaError(f"no held-out answers in the checkpoint, and no old texts: {error}", "train the model anew") from error
         callbacks.note(f"only answers are compared, because the old texts cannot be read: {error}")
-    sureness, new = None if held_out is None else Sureness(held_out, names), list[str]()
+    sureness, new, num_none = None if held_out is None else Sureness(held_out, names), list[str](), 0
     classifier = Classifier(checkpoint, Engine(checkpoint, "auto"), threads=None)
     arriving = counted(texts, "new texts", callbacks)
     while batch := [*islice(arriving, MAX_BATCH_RECORDS)]:
         new += batch
         if sureness:
-            sureness.add(classifier.predict(batch))
+            predictions = classifier.predict(batch)
+            sureness.add(predictions)
+            num_none += sum(prediction.is_none for prediction in predictions)
     if not new:
         raise MhaError("no new texts", "give a file that holds some")
     callbacks.log("comparing")
     num_copies, of_texts, words = _compare_texts(checkpoint, old, new) if old else (0, [], ([], []))
     of_answers, classes = _compare_answers(names, sureness) if sureness else ([], [])
+    if held_out and (none := none_of_these(checkpoint)):
+        num_old = int(none.are_none(held_out.probabilities).sum())
+        of_answers.append(_compare_counts("none of these", num_old, len(held_out.labels), num_none, len(new)))
     return Change(len(old or ()), len(new), num_copies, (*of_texts, *of_answers), tuple(classes), tuple(words[0]), tuple(words[1]))
 
 
@@ -146,17 +152,22 @@ def _compare_words(of_old: list[list[str]], of_new: list[list[str]]) -> tuple[Co
 
 def _compare_answers(class_names: Sequence[str], sureness: Sureness) -> tuple[list[Comparison], list[Comparison]]:
     """Comparisons of largest probabilities and of all answers, and the classes whose share moved most."""
-    from scipy.stats import chi2_contingency, fisher_exact
+    from scipy.stats import chi2_contingency
 
     old_C, new_C = sureness.old_CB.sum(axis=1), sureness.new_CB.sum(axis=1)
     num_old, num_new, answered = int(old_C.sum()), int(new_C.sum()), old_C + new_C > 0
     moved_C, classes = np.abs(new_C / num_new - old_C / num_old), []
     for row in np.argsort(-moved_C, kind="stable")[:SHOWN].tolist():
-        old, new = int(old_C[row]), int(new_C[row])
-        p_value = float(fisher_exact([[old, num_old - old], [new, num_new - new]]).pvalue)
-        name = f"answers {class_names[row]}"
-        classes.append(Comparison(name, old / num_old, new / num_new, "Fisher", p_value, wilson_interval(new, num_new)))
+        classes.append(_compare_counts(f"answers {class_names[row]}", int(old_C[row]), num_old, int(new_C[row]), num_new))
     means = [float(of_CB.sum(axis=0) @ CENTRES / of_CB.sum()) for of_CB in (sureness.old_CB, sureness.new_CB)]
     of_sureness = Comparison("largest probability", means[0], means[1], "Kolmogorov-Smirnov, one-sided", sureness.test()[0])
     p_value = float(chi2_contingency([old_C[answered], new_C[answered]]).pvalue)
     return [of_sureness, Comparison("moved answers", None, float(moved_C.sum() / 2), "chi-squared", p_value)], classes
+
+
+def _compare_counts(name: str, old: int, num_old: int, new: int, num_new: int) -> Comparison:
+    """Comparison of the share of some answers, from their numbers and those of all answers."""
+    from scipy.stats import fisher_exact
+
+    p_value = float(fisher_exact([[old, num_old - old], [new, num_new - new]]).pvalue)
+    return Comparison(name, old / num_old, new / num_new, "Fisher", p_value, wilson_interval(new, num_new))

@@ -48,9 +48,11 @@ def shares(
     from mha_cli.runtime.engine import Engine
     from mha_cli.runtime.shares import DRAWS, ShareEstimator, period_of
     from mha_cli.runtime.stream import Answering, usual_workers
+    from mha_cli.runtime.sureness import Sureness
 
     model, path = load_checkpoint(checkpoint)
     model = with_held_out(model, path, held_out)
+    sureness = Sureness(model.require_held_out(), model.class_names)
     estimator, warnings, groups = ShareEstimator(model), list[str](), set[str | None]()
     answering = Answering(Classifier(model, Engine(model, "auto")), usual_workers())
     calls = standard_input(), reading.dialect, warnings.append, answering.on_wait
@@ -58,6 +60,7 @@ def shares(
     with counter(shown=True) as count:
 
         def add(batch: list[Predicted]) -> None:
+            sureness.add([prediction for _, prediction in batch])
             for number, (record, prediction) in enumerate(batch, answering.num_texts - len(batch) + 1):
                 group = None
                 if column:
@@ -83,7 +86,7 @@ def shares(
 
         found = estimator.groups(on_draw)
     assumed = "assumed: the texts of each class look as they did in training, and only the shares have changed"
-    print(*shown_warnings(warnings), assumed, sep="\n", file=sys.stderr)
+    print(*filter(None, [*shown_warnings(warnings), assumed, sureness.warning]), sep="\n", file=sys.stderr)
     if html is not None:
         from mha_cli.pages.inspection import write_shares_page
 

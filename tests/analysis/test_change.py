@@ -107,6 +107,15 @@ def test_one_text_that_is_repeated_moves_the_answers(model: Checkpoint) -> None:
     assert moved.new == pytest.approx(abs(found.classes[0].new - (found.classes[0].old or 0)))
 
 
+def test_texts_of_no_class_are_counted(model: Checkpoint) -> None:
+    with_none = replace(model, config=model.config.changed(data={"none_label": "other", "none_answered": 0.9}))
+    found = change(with_none, drawn(503, 2))
+    (of_none,) = (one for one in found.comparisons if one.name == "none of these")
+    assert of_none.old == pytest.approx(0.1, abs=0.01)
+    assert of_none.new == np.mean([one.is_none for one in Classifier(with_none).predict(drawn(503, 2))])
+    assert of_none.interval and of_none.interval[0] < of_none.new < of_none.interval[1]
+
+
 def test_without_old_texts_only_answers_are_compared(model: Checkpoint, tmp_path: Path) -> None:
     notes = list[str]()
     path = tmp_path / "old.csv"
