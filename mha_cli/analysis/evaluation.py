@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from mha_cli.analysis.intervals import bootstrap, interval, wilson_interval
 from mha_cli.analysis.level_scores import LevelScores, level_scores
-from mha_cli.analysis.set_scores import SetScores
+from mha_cli.analysis.set_scores import SetScores, set_scores
 from mha_cli.analysis.thresholds import Measure, ThresholdScore, find_thresholds, score_thresholds
 from mha_cli.arrays import Bools, Float64s, Floats, Int64s
 from mha_cli.checkpoint.file import Checkpoint
@@ -21,6 +21,7 @@ from mha_cli.corpus.class_weights import never_answered
 from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.errors import MhaError
 from mha_cli.preparation.scored_texts import LabelledTexts
+from mha_cli.runtime.label_sets import LabelSets
 from mha_cli.runtime.levels import best_threshold, levels_of
 from mha_cli.runtime.metrics import answers_among, calibration_error, class_counts, f1_scores, mean_loss_and_accuracy, shares
 from mha_cli.runtime.none_of_these import NoneOfThese, none_of_these
@@ -154,9 +155,20 @@ def scored(checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callbacks
 
 
 def evaluate(
-    checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callbacks = SILENT, target: Target = None, found: Scored | None = None
+    checkpoint: Checkpoint,
+    labelled: LabelledTexts,
+    callbacks: Callbacks = SILENT,
+    target: Target = None,
+    found: Scored | None = None,
+    sets: LabelSets | None = None,
 ) -> Evaluation | LabelEvaluation:
-    """Score a checkpoint on labelled texts, and with a ``target`` choose thresholds; ``found`` is the result of ``scored``, if known."""
+    """Score a checkpoint on labelled texts.
+
+    Args:
+        target: precision, recall or F1 to choose thresholds by; None for no thresholds.
+        found: result of ``scored``; None to score here.
+        sets: rule for sets of labels, which are scored as well.
+    """
     probabilities, seconds, encoded_share = found or scored(checkpoint, labelled, callbacks)
     none, none_scores = none_of_these(checkpoint), None
     if none:
@@ -181,7 +193,8 @@ def evaluate(
     }
     if config.is_multi_label:
         return evaluate_labels(checkpoint, texts, probabilities, target, of_texts)
-    return evaluate_classes(checkpoint, texts, probabilities, target, of_texts | {"none": none_scores})
+    of_sets = sets and set_scores(sets, probabilities, texts.labels, checkpoint.class_names)
+    return evaluate_classes(checkpoint, texts, probabilities, target, of_texts | {"none": none_scores, "sets": of_sets})
 
 
 def evaluate_classes(

@@ -43,8 +43,6 @@ def evaluate(
 
     from mha_cli.analysis.evaluation import Evaluation
     from mha_cli.analysis.evaluation import evaluate as score
-    from mha_cli.analysis.evaluation import scored as scored_by
-    from mha_cli.analysis.set_scores import set_scores
     from mha_cli.checkpoint.file import write_checkpoint
     from mha_cli.preparation.scored_texts import labelled_texts, learnt_texts
     from mha_cli.runtime.label_sets import fit_label_sets
@@ -65,11 +63,7 @@ def evaluate(
         labelled = labelled_texts(model, section, split, callbacks, unseen=target is not None, with_none=True)
         if not labelled.caveat and is_own(path, model.config) and (known := learnt_texts(section, labelled, model.config.data)):
             callbacks.note(f"{labelled.data}, split {labelled.split}: {known}")
-        found = scored_by(model, labelled, callbacks)
-        evaluation = score(model, labelled, callbacks, target, found)
-        if sets is not None and isinstance(evaluation, Evaluation):
-            of_sets = set_scores(sets, found.probabilities, labelled.texts.labels, model.class_names)
-            evaluation = replace(evaluation, sets=of_sets)
+        evaluation = score(model, labelled, callbacks, target, sets=sets)
         may_be_chosen = target or (model.thresholds and not model.config.is_multi_label)  # several labels have those of the training
         if given.data is None and split is None and model.config.learns_from_validation and may_be_chosen:
             chosen = "the thresholds are chosen" if target else "the thresholds may have been chosen"

@@ -101,6 +101,8 @@ def test_evaluate(class_names: tuple[str, ...], mha: Mha, cwd: Path) -> None:
     assert none["caught"] == np.mean([none for none, real in zip(are_none, of_classes, strict=True) if not real])
     assert none["accuracy"] == pytest.approx(np.mean([answer == label for answer, label in zip(answers, truth, strict=True)]))
     assert figures["num_texts"] == (7 if "oos" in class_names else 5)
+    sets = mha("evaluate", "model.keras", "--data", "texts.csv", "--coverage", "0.9", "--json").json["sets"]
+    assert sum(each["num_texts"] for each in sets["classes"]) == figures["num_texts"]
     shown = mha("evaluate", "model.keras", "--data", "texts.csv").stdout
     assert "None of these" in shown
     assert f"{none['caught']:.2%} of 2 get none" in shown
