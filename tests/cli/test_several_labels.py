@@ -96,6 +96,7 @@ SHOWN = {
     f"evaluate {RUN}": "micro F1",
     f"explain -c {RUN} --label staff '{ROW}'": "What decides for staff",
     "init visits.csv -o found.yaml": "labels per text",
+    f"shares visits.csv -c {RUN}": "Shares of the classes, 240 texts",
     f"predict -c {ODD} --threshold 0 '{ROW}'": "food|price|staff",
 }
 """Commands, and something that they show."""

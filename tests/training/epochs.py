@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from mha_cli.checkpoint.held_out import HeldOut
 from mha_cli.linear.stacking import Stack
 from mha_cli.system.callbacks import EpochRecord, StepProgress
 from mha_cli.training.progress import EpochPosition, Progress
@@ -13,7 +14,17 @@ from mha_cli.training.validation import Score
 
 
 def score_of(loss: float, accuracy: float) -> Score:
-    return Score(loss, accuracy, Stack(1.0, 0.0, np.zeros(1, np.float32)), {}, {}, 0.0, None, "")
+    return Score(
+        loss,
+        accuracy,
+        Stack(1.0, 0.0, np.zeros(1, np.float32)),
+        {},
+        {},
+        0.0,
+        None,
+        HeldOut(np.ones((1, 2), np.float32) / 2, np.zeros(1, np.int32)),
+        "",
+    )
 
 
 def run_epoch(
