@@ -5,11 +5,12 @@ A checkpoint carries them, so that shares, sets of labels and "none of these" ca
 Axes: N texts, C classes.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from mha_cli.arrays import Array, Floats
+from mha_cli.arrays import Array, Float64s, Floats
 
 MOST_TEXTS = 5_000  # of a larger validation part, a random part of this size is kept
 FAR_FROM_ONE = 0.01  # from the sum of half-precision probabilities
@@ -53,6 +54,17 @@ class HeldOut:
 def rounded(probabilities: Array) -> Floats:
     """Probabilities as a checkpoint keeps them, in float32; those of new texts are rounded alike before they are compared."""
     return probabilities.astype(np.float16).astype(np.float32)
+
+
+def lowest_kept(scores: Floats | Float64s, missed: float) -> float:
+    """The score below which a new text falls with a probability of ``missed`` at most, by those of held-out texts, (N,); -∞ for too few.
+
+    It is the k-th lowest of the n scores, k = ⌊(n + 1) missed⌋.
+
+    Source: Vovk, Gammerman and Shafer 2005, "Algorithmic Learning in a Random World", section 2.2 (p-values).
+    """
+    k = math.floor((len(scores) + 1) * missed + 1e-9)  # 1 - 0.9 is less than 0.1
+    return float(np.sort(scores)[k - 1]) if k else -math.inf
 
 
 def most_bytes(num_classes: int, is_multi_label: bool) -> int:

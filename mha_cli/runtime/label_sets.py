@@ -18,7 +18,7 @@ import numpy as np
 
 from mha_cli.arrays import Bools, Floats
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.checkpoint.held_out import rounded
+from mha_cli.checkpoint.held_out import lowest_kept, rounded
 from mha_cli.errors import MhaError, plural
 
 FAR = 3.0  # standard deviations between the misses of a class and those that are asked for, from which it gets its own threshold
@@ -57,17 +57,12 @@ def fit_label_sets(checkpoint: Checkpoint, coverage: float) -> LabelSets:
             problem,
             f"ask for at most {math.floor(1000 * len(right) / (len(right) + 1)) / 1000:g}, or name more labelled texts with --data FILE",
         )
-    threshold, sizes = _threshold(right, missed), np.bincount(labels, minlength=probabilities.shape[1])
+    threshold, sizes = lowest_kept(right, missed), np.bincount(labels, minlength=probabilities.shape[1])
     misses = np.bincount(labels, right < threshold, len(sizes))
     is_far = np.abs(misses - missed * sizes) > FAR * np.sqrt(missed * coverage * sizes)
     own = np.flatnonzero(is_far & (missed * sizes >= LEAST_MISSES))
     rest = right[~np.isin(labels, own)]
-    thresholds = np.full(len(sizes), _threshold(rest, missed) if len(rest) >= least else threshold)
+    thresholds = np.full(len(sizes), lowest_kept(rest, missed) if len(rest) >= least else threshold)
     for label in own:
-        thresholds[label] = _threshold(right[labels == label], missed)
+        thresholds[label] = lowest_kept(right[labels == label], missed)
     return LabelSets(coverage, thresholds)
-
-
-def _threshold(right: Floats, missed: float) -> float:
-    """The largest threshold below which at most the share ``missed`` of new right classes are, by the probabilities of known ones."""
-    return float(np.sort(right)[max(1, math.floor(missed * (len(right) + 1) + 1e-9)) - 1])

@@ -3,13 +3,13 @@
 Axes: N texts, C classes.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mha_cli.arrays import Bools, Float64s, Floats, Int32s
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.checkpoint.held_out import rounded
+from mha_cli.checkpoint.held_out import lowest_kept, rounded
 from mha_cli.errors import MhaError
 from mha_cli.sources.labels import name_of
 
@@ -39,12 +39,9 @@ class NoneOfThese:
 
 
 def none_of_these(checkpoint: Checkpoint) -> NoneOfThese | None:
-    """The rule of a checkpoint; None without ``data.none_label``.
+    """The rule of a checkpoint, by which a new text of the classes gets a label with a probability of ``none_answered``.
 
-    The threshold is the k-th lowest score of the n held-out texts of the classes, k = ⌊(n + 1) (1 - none_answered)⌋, so that a new text of
-    the classes gets a label with a probability of ``none_answered`` at least.
-
-    Source: Vovk, Gammerman and Shafer 2005, "Algorithmic Learning in a Random World", section 2.2 (p-values).
+    It is None without ``data.none_label``.
     """
     data, held_out = checkpoint.config.data, checkpoint.held_out
     if data.none_label is None:
@@ -54,6 +51,5 @@ def none_of_these(checkpoint: Checkpoint) -> NoneOfThese | None:
         raise MhaError(fault, "train it anew, on labelled texts")
     label = name_of(data.none_label)
     rule = NoneOfThese(label, np.array([name != label for name in checkpoint.class_names]))
-    scores = np.sort(rule.scores(held_out.probabilities[rule.is_class[held_out.labels]]))
-    k = int((len(scores) + 1) * (1 - data.none_answered) + 1e-9)  # 1 - 0.9 is less than 0.1
-    return NoneOfThese(label, rule.is_class, float(scores[k - 1]) if k else -np.inf)
+    scores = rule.scores(held_out.probabilities[rule.is_class[held_out.labels]])
+    return replace(rule, threshold=lowest_kept(scores, 1 - data.none_answered))
