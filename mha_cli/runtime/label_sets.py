@@ -52,11 +52,9 @@ def fit_label_sets(checkpoint: Checkpoint, coverage: float) -> LabelSets:
     probabilities, labels, missed = held_out.probabilities, held_out.labels, 1 - coverage
     right, least = probabilities[np.arange(len(labels)), labels], math.ceil(1 / missed - 1e-9) - 1
     if len(right) < least:
-        problem = f"--coverage {coverage:g} needs {plural(least, 'held-out text')}, and the model has {len(right):,}"
-        raise MhaError(
-            problem,
-            f"ask for at most {math.floor(1000 * len(right) / (len(right) + 1)) / 1000:g}, or name more labelled texts with --data FILE",
-        )
+        problem, most = f"--coverage {coverage:g} needs {plural(least, 'held-out text')}", math.floor(1000 - 1000 / (len(right) + 1)) / 1000
+        hint = f"ask for at most {most:g}, or name more labelled texts with --data FILE"
+        raise MhaError(f"{problem}, and the model has {len(right):,}", hint)
     threshold, sizes = lowest_kept(right, missed), np.bincount(labels, minlength=probabilities.shape[1])
     misses = np.bincount(labels, right < threshold, len(sizes))
     is_far = np.abs(misses - missed * sizes) > FAR * np.sqrt(missed * coverage * sizes)
