@@ -9,6 +9,7 @@ from statistics import NormalDist
 import numpy as np
 
 from mha_cli.analysis.intervals import LEVELS, auc_error, wilson_interval
+from mha_cli.arrays import Int64s
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.corpus.corpus import Corpus, counted
 from mha_cli.errors import MhaError
@@ -21,6 +22,7 @@ from mha_cli.sources.opening import open_source
 from mha_cli.system.callbacks import SILENT, Callbacks
 
 MOST_TEXTS, LEAST_TEXTS = 5_000, 20  # texts of each side whose words are compared: drawn at random from more; with fewer there is no test
+DRAWS = 2_999  # random divisions of the answers
 SHOWN, FOLDS = 8, 5  # words and classes that are shown; folds of the classifier of old and new texts
 WORDS = "AUC by words"
 
@@ -152,17 +154,24 @@ def _compare_words(of_old: list[list[str]], of_new: list[list[str]]) -> tuple[Co
 
 def _compare_answers(class_names: Sequence[str], sureness: Sureness) -> tuple[list[Comparison], list[Comparison]]:
     """Comparisons of largest probabilities and of all answers, and the classes whose share moved most."""
-    from scipy.stats import chi2_contingency
-
     old_C, new_C = sureness.old_CB.sum(axis=1), sureness.new_CB.sum(axis=1)
-    num_old, num_new, answered = int(old_C.sum()), int(new_C.sum()), old_C + new_C > 0
+    num_old, num_new = int(old_C.sum()), int(new_C.sum())
     moved_C, classes = np.abs(new_C / num_new - old_C / num_old), []
     for row in np.argsort(-moved_C, kind="stable")[:SHOWN].tolist():
         classes.append(_compare_counts(f"answers {class_names[row]}", int(old_C[row]), num_old, int(new_C[row]), num_new))
     means = [float(of_CB.sum(axis=0) @ CENTRES / of_CB.sum()) for of_CB in (sureness.old_CB, sureness.new_CB)]
     of_sureness = Comparison("largest probability", means[0], means[1], "Kolmogorov-Smirnov, one-sided", sureness.test()[0])
-    p_value = float(chi2_contingency([old_C[answered], new_C[answered]]).pvalue)
-    return [of_sureness, Comparison("moved answers", None, float(moved_C.sum() / 2), "chi-squared", p_value)], classes
+    of_classes = Comparison("moved answers", None, float(moved_C.sum() / 2), "chi-squared, permuted", _permuted_chi_squared(old_C, new_C))
+    return [of_sureness, of_classes], classes
+
+
+def _permuted_chi_squared(old_C: Int64s, new_C: Int64s) -> float:
+    """The share of random divisions of all answers that differ as much; the chi-squared distribution is far off for rare classes."""
+    all_C, num_new = (old_C + new_C)[old_C + new_C > 0], int(new_C.sum())
+    drawn_DC = np.random.default_rng(0).multivariate_hypergeometric(all_C, num_new, DRAWS)
+    parts_DC = np.vstack([new_C[old_C + new_C > 0], drawn_DC])
+    statistics_D = np.sum((parts_DC - num_new * all_C / all_C.sum()) ** 2 / all_C, axis=1)
+    return float(np.mean(statistics_D >= statistics_D[0] * (1 - 1e-9)))
 
 
 def _compare_counts(name: str, old: int, num_old: int, new: int, num_new: int) -> Comparison:

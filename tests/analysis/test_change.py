@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import chi2_contingency
 
 from mha_cli.analysis.change import WORDS as BY_WORDS
-from mha_cli.analysis.change import Change, Comparison, find_change
+from mha_cli.analysis.change import Change, Comparison, _permuted_chi_squared, find_change
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.checkpoint.held_out import HeldOut
 from mha_cli.config.loading import config_from_dict, config_to_dict
@@ -152,3 +153,15 @@ def test_without_held_out_answers_texts_are_compared(model: Checkpoint) -> None:
 def test_holms_correction(p_values: list[float], different: list[str]) -> None:
     comparisons = tuple(Comparison(str(number), 0, 0, "", p_value) for number, p_value in enumerate(p_values))
     assert Change(0, 0, 0, comparisons, (), (), ()).different == different
+
+
+@pytest.mark.parametrize("num_new", [1, 5, 19, 500])
+def test_rare_classes_raise_no_false_alarms_in_the_answers(num_new: int) -> None:
+    rng, shares = np.random.default_rng(0), 1 / np.arange(1, 51) ** 1.5
+    draws = ((rng.multinomial(number, shares / shares.sum()) for number in (500, num_new)) for _ in range(200))
+    assert sum(_permuted_chi_squared(*pair) <= 0.05 for pair in draws) <= 17  # of 200: 5 % and 2.3 standard deviations
+
+
+def test_the_statistic_is_that_of_pearson() -> None:
+    old, new = np.array([2_000, 3_000, 1_000, 0]), np.array([680, 960, 360, 0])
+    assert _permuted_chi_squared(old, new) == pytest.approx(chi2_contingency([old[:3], new[:3]]).pvalue, abs=0.03)
