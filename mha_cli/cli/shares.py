@@ -55,8 +55,8 @@ def shares(
     sureness = Sureness(model.require_held_out(), model.class_names)
     estimator, warnings, groups = ShareEstimator(model), list[str](), set[str | None]()
     answering = Answering(Classifier(model, Engine(model, "auto")), usual_workers())
-    calls = standard_input(), reading.dialect, warnings.append, answering.on_wait
-    records = read_inputs(files, reading.record_format, reading.text_column, [column] if column else [], model.text_column, *calls)
+    columns, calls = (reading.text_column, [column] if column else [], model.text_column), (warnings.append, answering.on_wait)
+    records = read_inputs(files, reading.record_format, *columns, standard_input(), reading.dialect, *calls, field_option="--by")
     with counter(shown=True) as count:
 
         def add(batch: list[Predicted]) -> None:
@@ -138,7 +138,7 @@ def _print_groups(groups: list[GroupShares], by: str) -> None:
     title = "Shares of the classes in %, with 95 % intervals"
     if len(sizes) > len(names):
         title += f"; the {len(names)} most frequent of {len(sizes):,} (--json has all)"
-    print_table([by], ["texts", *names], rows, title)
+    print_table([printable(by)], ["texts", *map(printable, names)], rows, title)
 
 
 def _with_interval(each: ClassShare) -> str:

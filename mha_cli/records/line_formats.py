@@ -42,7 +42,7 @@ def line_records(
 def plain_records(lines: Iterable[bytes | MhaError], reading: Reading) -> Iterator[Record]:
     """Plain lines: each is a record, blank ones too, whose only column is ``text``."""
     fields = reading.columns.fields
-    refuse_fields_of_plain_lines(fields, reading.name, f"{NAME_FORMAT} if they are no plain lines")
+    refuse_fields_of_plain_lines(fields, reading.name, f"{NAME_FORMAT} if they are no plain lines", reading.columns.field_setting)
 
     def record_of(line: str, raw: bytes, number: int) -> Record:
         if number == 1:
@@ -53,11 +53,11 @@ def plain_records(lines: Iterable[bytes | MhaError], reading: Reading) -> Iterat
     return line_records(lines, reading, record_of, skip_blank=False)
 
 
-def refuse_fields_of_plain_lines(fields: Sequence[str], name: str, hint: str) -> None:
+def refuse_fields_of_plain_lines(fields: Sequence[str], name: str, hint: str, option: str = "--field") -> None:
     """Raise an MhaError for a column other than ``text``."""
     for field_name in fields:
         if field_name not in (TEXT_COLUMN, ALL):
-            raise MhaError(f'--field {printable(field_name)}: {name}: plain lines have only the column "{TEXT_COLUMN}"', hint)
+            raise MhaError(f'{option} {printable(field_name)}: {name}: plain lines have only the column "{TEXT_COLUMN}"', hint)
 
 
 def fields_of_plain_line(fields: Sequence[str], text: str) -> tuple[object, ...]:

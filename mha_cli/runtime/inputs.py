@@ -30,6 +30,8 @@ def read_inputs(
     dialect: Dialect = USUAL,
     on_warning: Callable[[str], None] = lambda _: None,
     on_wait: Callable[[int], None] = lambda _: None,
+    *,
+    field_option: str = "--field",
 ) -> Iterator[Record]:
     """The records of several files, one file after the other. Bytes that are not in the encoding become U+FFFD.
 
@@ -42,6 +44,7 @@ def read_inputs(
         standard_input: its descriptor.
         on_warning: callback with each warning about a file.
         on_wait: callback with a descriptor, just before the reader waits for more to read there.
+        field_option: option that names ``fields``, for messages.
     """
     paths = [path for given in paths for path in matching_paths(given)]
     for path in paths:
@@ -49,7 +52,7 @@ def read_inputs(
             os.stat(standard_input if path == STANDARD_INPUT else local_path(path) or os.curdir)
     formats = [record_format or format_of(path) for path in paths]
     refuse_column_of_plain_lines(text_column, formats)
-    columns = Columns(text_column or default_column, tuple(fields))
+    columns = Columns(text_column or default_column, tuple(fields), field_setting=field_option)
 
     def one_by_one() -> Iterator[Record]:
         for path, path_format in zip(paths, formats, strict=True):

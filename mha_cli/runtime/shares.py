@@ -108,7 +108,10 @@ def fit_shares(probabilities: Float64s, prior: Float64s, start: Float64s | None 
 def period_of(value: str, period: Period, location: str) -> str:
     """The day, week, month or year of a date as in ISO 8601, with or without a time; ``location`` names the value in an error."""
     try:
-        return date.fromisoformat(value.strip()[:10]).strftime(_FORMATS[period])
+        day, rest = value.strip()[:10], value.strip()[10:]
+        if rest and rest[0] not in " T":
+            raise ValueError
+        return date.fromisoformat(day).strftime(_FORMATS[period])
     except ValueError:
         problem = f'{location}: "{printable(value, 40)}" is no date'
         raise MhaError(problem, f"write dates like 2026-11-29, or group by the values without :{period}") from None

@@ -105,8 +105,9 @@ def test_periods(value: str, period: shares.Period, group: str) -> None:
 
 
 def test_no_date_and_no_text() -> None:
-    message = 'record 3: "29.11.2026" is no date; write dates like 2026-11-29, or group by the values without :month'
-    assert error_of(period_of, "29.11.2026", "month", "record 3") == message
+    for value in ("29.11.2026", "2026-11-291", "2026-11-29garbage", ""):
+        message = f'record 3: "{value}" is no date; write dates like 2026-11-29, or group by the values without :month'
+        assert error_of(period_of, value, "month", "record 3") == message
     model = replace(small_checkpoint(), held_out=HeldOut.of(np.array([[0.9, 0.1]], np.float32), np.array([0], np.int32)))
     assert error_of(Classifier(model).shares, []) == "no text; give some"
     assert sum(each.share for each in Classifier(model).shares(["the film", "superb"])) == pytest.approx(1)
