@@ -78,7 +78,7 @@ def terminal_line(styles: bool, encoding: str, _number: int, record: Record, ans
     """
     prediction, columns = answer.prediction, _class_columns(answer)
     if not columns[0]:
-        unsure = "none of these" if answer.is_none else "unsure"  # unsure: no class is probable enough
+        unsure = "none of these" if prediction.is_none else "unsure"  # unsure: no class is probable enough
         columns[:2] = unsure if prediction.labels is None else "none", f"{prediction.probability:.4f}"
     columns += [printable(as_text(value), MAX_FIELD_CHARACTERS) for value in record.fields]
     notes = ["no words"] * prediction.empty + ["no known word"] * prediction.all_unknown

@@ -30,7 +30,7 @@ _WRITTEN_AS: dict[Format, Format] = {"parquet": "jsonl", "spreadsheet": "csv"}  
 NOT_WRITTEN = {".xls", ".ods", ".zip", ".bz2", ".xz", ".zst"}
 
 
-def answer_format(output: Path | None, as_json: bool, records: Sequence[Format] = ()) -> AnswerFormat:
+def answer_format(output: Path | None, as_json: bool, records: Sequence[Format] = (), option: str = "") -> AnswerFormat:
     """The format of answers: ``records`` unchanged, if their formats are given; else the name of the output file decides.
 
     Without an output file it is JSON lines if asked for, lines to be read on a terminal, or lines with tabs.
@@ -38,14 +38,14 @@ def answer_format(output: Path | None, as_json: bool, records: Sequence[Format] 
     if output is None:
         return "records" if records else "jsonl" if as_json else "terminal" if sys.stdout.isatty() else "tsv"
     written = {_WRITTEN_AS.get(record_format, record_format) for record_format in records}
-    extension, name = extension_of(output.name), f"--output {shown_path(output)}"
+    extension, name = extension_of(output.name), f"{option or '--output'} {shown_path(output)}"
     by_name = EXTENSIONS.get(extension)
     if extension in NOT_WRITTEN or (by_name in _WRITTEN_AS and output.suffix.lower() == ".gz") or (by_name == "fasttext" and not written):
         hint = "name a .csv, .tsv, .jsonl, .parquet or .xlsx file; .gz may follow the first three"
         raise MhaError(f"{name}: mha writes no such files", hint)
     if by_name is not None and (others := written - {by_name}):
-        hint = "name a file of that format, or add --field"
-        raise MhaError(f"{name}: --only writes records as they came, here in the format {min(others)}", hint)
+        hint = "name a file of that format" + ("" if option else ", or add --field")
+        raise MhaError(f"{name}: {option or '--only'} writes records as they came, here in the format {min(others)}", hint)
     if by_name == "spreadsheet":
         need(name, "sheets", "xlsxwriter")
     if as_json and by_name not in (None, "jsonl"):

@@ -79,8 +79,8 @@ def predict(
         options.goes_with("--coverage", only_single=only_single, data=held_out)
     else:
         options.exclusive("predict", {"--coverage": coverage, "--threshold": threshold is not None, "--level": level, "--top-k": top_k})
-    if quiet and output is not None:
-        raise MhaError("--quiet prints nothing", "leave --output out")
+    if quiet and (output or only_single):
+        raise MhaError("--quiet prints nothing", f"leave {'--output' if output else '--only-single'} out")
     given = [decodable(text) for text in texts or [] if texts != [STANDARD_INPUT]]
     paths = inputs or [STANDARD_INPUT]
     if given:
@@ -92,7 +92,9 @@ def predict(
     formats: list[Format] = ["lines"] if given else [reading.record_format or format_of(path) for path in paths]
     output_format = answer_format(output, as_json, formats if as_records else ())
     if only_single is not None:
-        answer_format(only_single, False, formats)  # which refuses a file of another kind
+        answer_format(only_single, False, formats, "--only-single")  # which refuses a file of another kind
+        if os.path.realpath(only_single) in [os.path.realpath(path) for path in (*paths, output or "")]:
+            raise MhaError(f"--only-single {shown_path(only_single)}: is an input or --output as well", "name another file")
     if marks and output_format not in ("csv", "parquet", "spreadsheet"):
         raise MhaError("--one-column-per-label needs a table with a header", "name a .csv, .parquet or .xlsx file with --output")
 
@@ -141,10 +143,12 @@ def predict(
                 if choice.threshold is None and choice.sets is None and (prediction.is_none or prediction.is_withheld):
                     counts["none of these" if prediction.is_none else "withheld"] += 1
                 answer = choice.answer(prediction)
+                if only and answer.label is None:
+                    continue
                 if unsure and answer.labels and len(answer.labels) > 1:
                     unsure.write(as_read(number, record, answer))
                     counts["unsure"] += 1
-                elif not only or answer.label is not None:
+                else:
                     answered.append((number, record, answer))
             if answered and quiet:
                 raise Exit

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mha_cli.errors import MhaError, did_you_mean, printable
@@ -24,11 +24,6 @@ class Answer(NamedTuple):
     top: Sequence[tuple[str, float]] = ()  # so many of them, or fewer, and their probabilities
     path: tuple[str, ...] = ()  # the levels of the label, where labels have some
 
-    @property
-    def is_none(self) -> bool:
-        """Whether there is no label because the text belongs to no class."""
-        return self.label is None and self.prediction.is_none
-
     def as_json(self, number: int) -> dict[str, object]:
         """All about the text with this id, as ``mha predict --json`` prints it."""
         prediction = self.prediction
@@ -36,8 +31,8 @@ class Answer(NamedTuple):
         return {
             "id": number,
             **({"label": self.label} if self.labels is None else {"labels": self.labels}),
-            **({"path": [*self.path]} if prediction.levels else {}),
-            **({"none": self.is_none} if prediction.none_label else {}),
+            **({"path": [*self.path]} if prediction.levels and self.labels is None else {}),
+            **({"none": prediction.is_none} if prediction.none_label else {}),
             "probability": round(self.probability, 6),
             "probabilities": {name: round(value, 6) for name, value in probabilities.items()},
             "tokens": prediction.num_tokens,
@@ -73,13 +68,17 @@ class Choice:
         """The answer to a text."""
         probabilities, labels, path = prediction.probabilities, None, tuple[str, ...]()
         label: str | None
+        if prediction.is_none and (self.threshold is not None or self.sets):  # which replace that rule
+            prediction = replace(prediction, is_none=False)
+        wanted = [prediction.levels.path_of(name) if prediction.levels else (name,) for name in self.only]
         if self.sets is not None:
             labels = self.sets.labels(probabilities)
-            label = prediction.label_separator.join(labels) if not self.only or {*self.only} & {*labels} else None
+            paths = [prediction.levels.path_of(name) if prediction.levels else (name,) for name in labels]
+            is_wanted = not wanted or any(path[: len(above)] == above for path in paths for above in wanted)
+            label = prediction.label_separator.join(labels) if is_wanted else None
             return Answer(prediction, label, labels, min(1.0, sum(map(probabilities.__getitem__, labels))))
         if prediction.levels:
             threshold = prediction.level_threshold if self.threshold is None else self.threshold
-            wanted = [prediction.levels.path_of(name) for name in self.only]
             _, label, path, probability = prediction.node(threshold, self.level, () if self.threshold is None else wanted)
             if probability < (self.threshold or 0.0) or (wanted and not any(path[: len(above)] == above for above in wanted)):
                 label, path = None, ()

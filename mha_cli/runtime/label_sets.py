@@ -46,6 +46,8 @@ class LabelSets:
 
 def fit_label_sets(checkpoint: Checkpoint, coverage: float) -> LabelSets:
     """The rule for a coverage; a class whose held-out texts are missed far more or less often than asked gets its own threshold."""
+    if not 0 < coverage < 1:
+        raise MhaError(f"a coverage of {coverage:g}: not between 0 and 1", "give the share of texts to cover, such as 0.9")
     held_out = checkpoint.require_held_out()
     if checkpoint.config.is_multi_label:
         raise MhaError("--coverage: the model gives several labels per text, and a set holds one right label", "leave --coverage out")

@@ -11,6 +11,7 @@ import mha_cli
 from mha_cli.checkpoint.file import write_checkpoint
 from mha_cli.checkpoint.held_out import HeldOut
 from mha_cli.cli import shares as command
+from mha_cli.runtime.classifier import Classifier
 from tests.checkpoints import small_checkpoint
 from tests.cli.command import Mha, Run, run_mha
 
@@ -62,6 +63,8 @@ def test_a_table_a_page_and_groups(model: Path, mha: Mha, tmp_path: Path) -> Non
     [
         (["--by", "text:day"], 'record 1, column "text": "the film was superb" is no date'),
         (["--by", "day"], 'new.csv:1: no column "day" among text, date'),
+        (["--by", "else"], 'new.csv:1: no column "else" among text, date; set --by\n'),
+        (["--by", "date", "--format", "lines"], '--by date: new.csv: plain lines have only the column "text"'),
         (["--html", "no/page.html"], "--html no/page.html: its folder does not exist"),
     ],
 )
@@ -69,6 +72,15 @@ def test_what_is_refused(arguments: list[str], problem: str, model: Path, mha: M
     result = mha("shares", "new.csv", "-c", "model.keras", *arguments)
     assert result.code == 2
     assert f"error: {problem}" in result.stderr
+
+
+def test_headings_hold_no_control_characters(tmp_path: Path, mha: Mha) -> None:
+    held_out = HeldOut.of(np.full((4, 2), 0.5, np.float32), np.zeros(4, np.int32))
+    write_checkpoint(tmp_path / "model.keras", replace(small_checkpoint(("a\x1b[31m", "b\nc")), held_out=held_out))
+    (tmp_path / "new.csv").write_text("text,id\x1b[31m\na film,1\n")
+    shown = mha("shares", "new.csv", "-c", "model.keras", "--by", "id\x1b[31m").well().stdout
+    assert "\x1b" not in shown
+    assert "b\\nc" in shown
 
 
 def test_many_groups_no_text_and_a_checkpoint_without_held_out_texts(
@@ -105,6 +117,41 @@ def test_sets_of_labels_and_the_rest_for_a_person(model: Path, mha: Mha, tmp_pat
     rows = (tmp_path / "new.csv").read_text().splitlines(keepends=True)
     assert (tmp_path / "unsure.csv").read_text() == rows[0] + "".join(rows[1 + number] for number in unsure)
     assert len((tmp_path / "sure.csv").read_text().splitlines()) == 1 + len(TEXTS) - len(unsure)
+
+
+def test_only_a_class_and_only_single_sets(mha: Mha, tmp_path: Path) -> None:
+    made = small_checkpoint(("a", "b", "c"), seed=7)
+    probabilities = np.stack([[*each.probabilities.values()] for each in Classifier(made).predict(TEXTS)])
+    right = np.full((9, 3), np.sort(probabilities, axis=1)[:, 1].min())  # so that every set has at least two labels, and some have two
+    right[:, 0] = 1 - right[:, 1:].sum(axis=1)
+    write_checkpoint(tmp_path / "model.keras", replace(made, held_out=HeldOut.of(right, np.ones(9, np.int32))))
+    sets = mha_cli.load(tmp_path / "model.keras").label_sets(TEXTS, 0.9)
+    (missing, *_) = {"a", "b", "c"} - {*min(sets, key=len)}
+    wanted = [text for text, labels in zip(TEXTS, sets, strict=True) if missing in labels]
+    arguments = ("--coverage", "0.9", "--only", missing, "--only-single", "unsure.txt")
+    assert mha("predict", "-c", "model.keras", *arguments, *TEXTS).code == 1
+    assert (tmp_path / "unsure.txt").read_text().splitlines() == wanted
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["-o", "./a.csv", "--only-single", "a.csv"], "--only-single a.csv: is an input or --output as well; name another file"),
+        (["--only-single", "new.csv"], "--only-single new.csv: is an input or --output as well; name another file"),
+        (
+            ["--only-single", "a.parquet"],
+            "--only-single a.parquet: --only-single writes records as they came, here in the format csv; name",
+        ),
+        (["--only", "pos", "--quiet", "--only-single", "a.csv"], "--quiet prints nothing; leave --only-single out"),
+    ],
+)
+def test_files_of_unsure_texts_that_are_refused(arguments: list[str], problem: str, model: Path, mha: Mha, tmp_path: Path) -> None:
+    before = (tmp_path / "new.csv").read_bytes()
+    result = mha("predict", "-c", "model.keras", "-i", "new.csv", "--coverage", "0.97", *arguments)
+    assert result.code == 2
+    assert f"error: {problem}" in result.stderr
+    assert (tmp_path / "new.csv").read_bytes() == before
+    assert {path.name for path in tmp_path.iterdir()} == {"model.keras", "new.csv"}
 
 
 @pytest.mark.parametrize(

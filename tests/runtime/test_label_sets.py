@@ -9,8 +9,10 @@ from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.checkpoint.held_out import HeldOut
 from mha_cli.runtime.choice import Choice
 from mha_cli.runtime.classifier import Classifier
-from mha_cli.runtime.label_sets import fit_label_sets
+from mha_cli.runtime.label_sets import LabelSets, fit_label_sets
+from mha_cli.runtime.levels import Levels
 from tests.checkpoints import small_checkpoint
+from tests.cli.test_answers import said
 from tests.errors import error_of
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -63,6 +65,9 @@ def test_a_set_is_never_empty_and_begins_with_the_most_probable_label() -> None:
 
 def test_too_few_held_out_texts_and_several_labels() -> None:
     model = with_held_out(*drawn(np.random.default_rng(0), 18))
+    for coverage in (0, 1, 90, float("nan")):
+        fault = f"a coverage of {coverage:g}: not between 0 and 1; give the share of texts to cover, such as 0.9"
+        assert error_of(fit_label_sets, model, coverage) == fault
     problem = "--coverage 0.95 needs 19 held-out texts, and the model has 18"
     assert error_of(fit_label_sets, model, 0.95) == f"{problem}; ask for at most 0.947, or name more labelled texts with --data FILE"
     fit_label_sets(model, 0.947)
@@ -84,3 +89,12 @@ def test_an_answer_has_the_set_and_its_probability() -> None:
     assert len(labels) < 5
     (other, *_) = {*NAMES} - {*labels}
     assert replace(choice, only=(other,)).answer(prediction).label is None
+
+
+def test_a_set_in_levels_is_found_by_what_is_above_its_labels() -> None:
+    prediction = replace(said(0.2, 0.5, 0.3), levels=Levels(["art > film", "art > music", "sci"], ">"))
+    prediction = replace(prediction, probabilities={"art > film": 0.6, "art > music": 0.3, "sci": 0.1})
+    sets = LabelSets(0.9, np.array([0.25, 0.25, 0.25]))
+    answers = {name: Choice(only=(name,), sets=sets).answer(prediction) for name in ("art", "art > music", "sci")}
+    assert [answer.label for answer in answers.values()] == ["art > film|art > music"] * 2 + [None]
+    assert "path" not in answers["art"].as_json(1)
