@@ -56,6 +56,9 @@ def test_predict(mha: Mha, cwd: Path) -> None:
     assert printed.stderr == "none of these: 3 of 7 texts; --threshold 0 answers all\n"
     everything = mha(*ask, "--threshold", "0")
     assert all(line.split("\t")[0] in NAMES for line in everything.lines)
+    for replaced in (("--threshold", "0"), ("--threshold", "1"), ("--coverage", "0.9")):  # the rule, so nothing says none
+        assert {line.split("\t")[2] for line in mha(*ask, *replaced).lines} == {"-"}
+        assert {json.loads(line)["none"] for line in mha(*ask, *replaced, "--json").lines} == {False}
     assert not everything.stderr
     some = next(answer["label"] for answer in found if answer["label"])
     only = [json.loads(line)["label"] for line in mha(*ask, "--only", some, "--json").lines]
@@ -120,6 +123,12 @@ def test_texts_of_no_class_alone_are_refused(mha: Mha, cwd: Path) -> None:
     write_table(cwd / "texts.csv", [(text, "oos") for text in TEXTS], "text,label")
     refused = refusal(mha("evaluate", "model.keras", "--data", "texts.csv"))
     assert refused == "all texts have the label of data.none_label; give labelled texts of the classes as well"
+
+
+def test_a_smaller_model_needs_held_out_answers_of_its_own(mha: Mha, cwd: Path) -> None:
+    write_model(cwd / "model.keras")
+    refused = refusal(mha("heads", "model.keras", "--prune", "1", "-o", "smaller.keras"))
+    assert refused == "--prune 1: data.none_label needs what the smaller model answers to held-out texts; add --retrain 1"
 
 
 def test_a_training_refuses_what_has_no_threshold(mha: Mha, cwd: Path) -> None:
