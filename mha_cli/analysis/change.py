@@ -99,7 +99,8 @@ def _compare_texts(checkpoint: Checkpoint, old: Corpus, new: Sequence[str]) -> t
     """The number of copies, comparisons of lengths and words, and the words that tell a new text and an old one.
 
     Copies would make texts alike, so the texts are those that occur once, in the run's files and the new ones together. If nothing has
-    changed, this favours neither side. Old texts are those that the vocabulary comes from; a word of a single one of them is unknown.
+    changed, this favours neither side. Old texts are those that the vocabulary comes from: a word counts as unknown if the vocabulary would
+    lack it without the text.
     """
     from scipy.stats import ks_2samp, mannwhitneyu
 
@@ -117,11 +118,17 @@ def _compare_texts(checkpoint: Checkpoint, old: Corpus, new: Sequence[str]) -> t
     if min(len(old_rows), len(new_rows)) < LEAST_TEXTS:
         return num_copies, [], ([], [])
     parts = [old.words(row) for row in old_rows], [checkpoint.text_pipeline.tokenize(new[row]) for row in new_rows]
-    num_texts, known = Counter(chain.from_iterable({*old.words(row)} for row in learnt)), {*checkpoint.vocabulary.tokens}
-    known_to_others = {word for word in known if num_texts[word] > 1}
+    numbers, known = Counter(chain.from_iterable(map(old.words, learnt))), {*checkpoint.vocabulary.tokens}
+    least = 1  # occurrences in other texts that a known word needs; in a cut vocabulary, more than its rarest word has
+    if not numbers.keys() <= known:
+        least += min((numbers[word] for word in numbers.keys() & known), default=0)
     lengths = [[len(words) for words in part] for part in parts]
-    pairs = zip(parts, (known_to_others, known), strict=True)
-    unknown = [[sum(word not in those for word in words) / max(1, len(words)) for words in part] for part, those in pairs]
+    unknown: list[list[float]] = [[], []]
+    for part, shares, is_old in zip(parts, unknown, (True, False), strict=True):
+        for text in part:
+            own = Counter(text)
+            num_known = sum(own[word] for word in own if word in known and (not is_old or numbers[word] - own[word] >= least))
+            shares.append(1 - num_known / max(1, len(text)))
     p_values = float(ks_2samp(*lengths, method="asymp").pvalue), float(mannwhitneyu(*unknown, alternative="less").pvalue)
     medians, means = [float(np.median(part)) for part in lengths], [float(np.mean(part)) for part in unknown]
     of_lengths = Comparison("median tokens", medians[0], medians[1], "Kolmogorov-Smirnov", p_values[0])

@@ -1,6 +1,7 @@
 """Texts that a model has not learnt from, of the same kind and of others."""
 
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from mha_cli.analysis.change import Change, Comparison, _permuted_chi_squared, f
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.checkpoint.held_out import HeldOut
 from mha_cli.config.loading import config_from_dict, config_to_dict
+from mha_cli.config.settings import FilesData
 from mha_cli.errors import MhaError
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.system.callbacks import Callbacks
@@ -165,3 +167,15 @@ def test_rare_classes_raise_no_false_alarms_in_the_answers(num_new: int) -> None
 def test_the_statistic_is_that_of_pearson() -> None:
     old, new = np.array([2_000, 3_000, 1_000, 0]), np.array([680, 960, 360, 0])
     assert _permuted_chi_squared(old, new) == pytest.approx(chi2_contingency([old[:3], new[:3]]).pvalue, abs=0.03)
+
+
+def test_a_vocabulary_without_rare_words_is_no_difference(model: Checkpoint) -> None:
+    counts = Counter(word for text in drawn(1_009, 0, rare=0.4) for word in text.split())
+    files = model.config.data
+    assert isinstance(files, FilesData)
+    write_table(Path(files.train_paths[0]), [(text, "pos" if row % 2 else "neg") for row, text in enumerate(drawn(1_009, 0, rare=0.4))])
+    words = sorted(sorted(counts, key=lambda word: -counts[word])[:200])
+    weights = {name: weight[: len(words) + 2] if len(weight) == len(model.vocabulary) else weight for name, weight in model.weights.items()}
+    config = model.config.changed(training={"refit_linear": True})
+    cut = replace(model, config=config, vocabulary=Vocabulary(words), weights=weights)
+    assert "unknown words" not in change(cut, drawn(1_009, 1, rare=0.4)).different
