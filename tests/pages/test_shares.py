@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 
-@pytest.mark.parametrize("groups", [(None,), ("2026-01", HOSTILE)])
+@pytest.mark.parametrize("groups", [(None,), ("2026-01",), ("2026-01", HOSTILE)])
 def test_every_share_has_a_bar_and_its_interval(groups: tuple[str | None, ...], browser: Browser, tmp_path: Path) -> None:
     classes = [ClassShare(HOSTILE, 0.75, (0.5, 0.875), 7), ClassShare("pos", 0.25, (0.125, 0.5), 3)]
     path = tmp_path / "shares.html"
@@ -28,6 +28,7 @@ def test_every_share_has_a_bar_and_its_interval(groups: tuple[str | None, ...], 
         assert told == []
         assert HOSTILE.replace("\u2028", "") in (page.locator("#shares").text_content() or "").replace("\u2028", "")
         assert page.locator(".bar").count() == 2 * len(groups)
+        assert groups[0] is None or groups[0] in (page.locator("#shares").text_content() or "")
         assert page.locator(".number").first.text_content() == "75.0 % (50.0 % to 87.5 %); 7 of 10 answers"
         bar, reach = (page.locator(name).first.bounding_box() for name in (".bar", ".range"))
         assert bar and reach
