@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, cast, get_args
+from itertools import count as count_from
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
@@ -15,17 +16,15 @@ from mha_cli.cli.inputs import load_checkpoint, standard_input
 from mha_cli.cli.output import counter, refuse_output
 from mha_cli.cli.progress import progress
 from mha_cli.errors import MhaError, plural, printable
-from mha_cli.records.objects import as_text
 from mha_cli.records.reader import shown_warnings
 from mha_cli.runtime.inputs import read_inputs
 from mha_cli.system.processor import prepare_to_compute
 
 if TYPE_CHECKING:
-    from mha_cli.runtime.shares import ClassShare, GroupShares, Period
+    from mha_cli.runtime.shares import ClassShare, GroupShares
     from mha_cli.runtime.stream import Predicted
 
 BAR_WIDTH, SHOWN_CLASSES = 20, 5  # characters of the longest bar; classes of a table of groups
-MOST_GROUPS = 1_000
 
 
 def shares(
@@ -42,34 +41,26 @@ def shares(
 ) -> None:
     """Estimate how many texts have each class, with 95 % intervals: more exact than counting answers."""
     refuse_output("--html", html)
-    column, period = _column_and_period(by)
     prepare_to_compute()
     from mha_cli.runtime.classifier import Classifier
     from mha_cli.runtime.engine import Engine
-    from mha_cli.runtime.shares import DRAWS, ShareEstimator, period_of
+    from mha_cli.runtime.shares import DRAWS, Grouping, ShareEstimator
     from mha_cli.runtime.stream import Answering, usual_workers
     from mha_cli.runtime.sureness import Sureness
 
     model, path = load_checkpoint(checkpoint)
     model = with_held_out(model, path, held_out)
     sureness = Sureness(model.require_held_out(), model.class_names)
-    estimator, warnings, groups = ShareEstimator(model), list[str](), set[str | None]()
+    estimator, warnings, grouping = ShareEstimator(model), list[str](), Grouping.parse(by) if by else None
     answering = Answering(Classifier(model, Engine(model, "auto")), usual_workers())
-    columns, calls = (reading.text_column, [column] if column else [], model.text_column), (warnings.append, answering.on_wait)
+    columns, calls = (reading.text_column, [grouping.column] if grouping else [], model.text_column), (warnings.append, answering.on_wait)
     records = read_inputs(files, reading.record_format, *columns, standard_input(), reading.dialect, *calls, field_option="--by")
     with counter(shown=True) as count:
 
         def add(batch: list[Predicted]) -> None:
             sureness.add([prediction for _, prediction in batch])
             for number, (record, prediction) in enumerate(batch, answering.num_texts - len(batch) + 1):
-                group = None
-                if column:
-                    group = as_text(record.fields[0]).strip() or "(empty)"
-                    if period and group != "(empty)":
-                        group = period_of(group, period, f'record {number}, column "{printable(column)}"')
-                    groups.add(group)
-                    if len(groups) > MOST_GROUPS:
-                        raise MhaError(f"--by {printable(str(by))}: more than {MOST_GROUPS:,} groups", "add a period, such as :month")
+                group = grouping.group_of(record.fields[0], number) if grouping else None
                 estimator.add([[*prediction.probabilities.values()]], group)
             count(len(batch))
 
@@ -77,14 +68,8 @@ def shares(
     if not answering.num_texts:
         raise MhaError(f"{printable(' '.join(files), 200)}: holds no text", "give texts")
     with progress("estimating") as callbacks:
-        done, total = 0, DRAWS * max(1, len(groups))
-
-        def on_draw() -> None:
-            nonlocal done
-            done += 1
-            callbacks.count(f"draw {done:,} of at least {total:,}")
-
-        found = estimator.groups(on_draw)
+        done = count_from(1)
+        found = estimator.groups(lambda: callbacks.count(f"draw {next(done):,}, {DRAWS} or more of each group"))
     assumed = "assumed: the texts of each class look as they did in training, and only the shares have changed"
     print(*filter(None, [*shown_warnings(warnings), assumed, sureness.warning]), sep="\n", file=sys.stderr)
     if html is not None:
@@ -93,19 +78,10 @@ def shares(
         write_shares_page(found, model, html)
     if as_json:
         print_json(found)
-    elif column:
-        _print_groups(found, str(by))
+    elif by:
+        _print_groups(found, by)
     else:
         _print_shares(found[0])
-
-
-def _column_and_period(by: str | None) -> tuple[str | None, Period | None]:
-    from mha_cli.runtime.shares import Period
-
-    column, _, period = (by or "").rpartition(":")
-    if column and period in get_args(Period):
-        return column, cast("Period", period)
-    return by, None
 
 
 def _print_shares(found: GroupShares) -> None:

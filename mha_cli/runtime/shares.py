@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from mha_cli.arrays import Array, Float64s, Floats
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.checkpoint.held_out import HeldOut, rounded
 from mha_cli.errors import MhaError, printable
+from mha_cli.records.objects import as_text
 
 DRAWS, LEVELS = 200, (0.025, 0.975)  # of the bootstrap, and the quantiles at the ends of a 95 % interval
 MOST_DRAWN = 10_000  # new texts in a draw; of more, the intervals are those of so many, which are wider
@@ -31,6 +32,7 @@ CLOSE, MOST_STEPS = 1e-6, 2_000  # change of every share below which expectation
 SMALLEST = 1e-7  # probability
 LEAST = 0.01  # probability that counts: what a model leaves to every class, however odd, would look like evidence for a rare one
 SPREADS = (0.5, 1.0)  # standard deviations of the scale and the shifts of logits, a wide prior for few held-out texts
+MOST_GROUPS, EMPTY = 1_000, "(empty)"  # groups of texts, and the name of the group without a value
 Period = Literal["day", "week", "month", "year"]
 _FORMATS: dict[str, str] = {"day": "%Y-%m-%d", "week": "%G-W%V", "month": "%Y-%m", "year": "%Y"}
 
@@ -54,6 +56,33 @@ class GroupShares:
     classes: list[ClassShare]
 
 
+class Grouping(NamedTuple):
+    """A column whose values group texts, or whose dates do so by a period."""
+
+    column: str
+    period: Period | None = None
+
+    @classmethod
+    def parse(cls, given: str) -> Grouping:
+        """What ``COLUMN`` or ``COLUMN:PERIOD`` means."""
+        column, _, period = given.rpartition(":")
+        return cls(column, cast("Period", period)) if column and period in _FORMATS else cls(given)
+
+    def group_of(self, value: object, number: int) -> str:
+        """The group of the record with this number, from 1, by its value in the column."""
+        text = as_text(value).strip()
+        if not (self.period and text):
+            return text or EMPTY
+        day, rest = text[:10], text[10:]
+        try:
+            if rest and rest[0] not in " T":
+                raise ValueError
+            return date.fromisoformat(day).strftime(_FORMATS[self.period])
+        except ValueError:
+            problem = f'record {number}, column "{printable(self.column)}": "{printable(text, 40)}" is no date'
+            raise MhaError(problem, f"write dates like 2026-11-29, or group by the values without :{self.period}") from None
+
+
 class ShareEstimator:
     """Collects the probabilities of new texts by group, and estimates the shares of each group.
 
@@ -68,6 +97,8 @@ class ShareEstimator:
     def add(self, probabilities: Iterable[Sequence[float]], group: str | None = None) -> None:
         """Add texts of a group by the probabilities of all classes, (N, C)."""
         self._probabilities[group] += [np.array(row, np.float16) for row in probabilities]
+        if len(self._probabilities) > MOST_GROUPS:
+            raise MhaError(f"--by: more than {MOST_GROUPS:,} groups", "take another column, or a period of its dates, such as :month")
 
     def groups(self, on_draw: Callable[[], None] = lambda: None) -> list[GroupShares]:
         """The shares of each group, by name; ``on_draw`` is called after each draw of the bootstrap."""
@@ -103,18 +134,6 @@ def fit_shares(probabilities: Float64s, prior: Float64s, start: Float64s | None 
         if np.abs(shares - before).max() < CLOSE:
             break
     return shares
-
-
-def period_of(value: str, period: Period, location: str) -> str:
-    """The day, week, month or year of a date as in ISO 8601, with or without a time; ``location`` names the value in an error."""
-    try:
-        day, rest = value.strip()[:10], value.strip()[10:]
-        if rest and rest[0] not in " T":
-            raise ValueError
-        return date.fromisoformat(day).strftime(_FORMATS[period])
-    except ValueError:
-        problem = f'{location}: "{printable(value, 40)}" is no date'
-        raise MhaError(problem, f"write dates like 2026-11-29, or group by the values without :{period}") from None
 
 
 def _with_draws(probabilities: Floats, held_out: HeldOut, balanced: bool, on_draw: Callable[[], None]) -> tuple[Float64s, Float64s]:

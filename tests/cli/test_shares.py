@@ -10,7 +10,6 @@ import pytest
 import mha_cli
 from mha_cli.checkpoint.file import write_checkpoint
 from mha_cli.checkpoint.held_out import HeldOut
-from mha_cli.cli import shares as command
 from mha_cli.runtime.classifier import Classifier
 from tests.checkpoints import small_checkpoint
 from tests.cli.command import Mha, Run, run_mha
@@ -83,9 +82,7 @@ def test_headings_hold_no_control_characters(tmp_path: Path, mha: Mha) -> None:
     assert "b\\nc" in shown
 
 
-def test_many_groups_no_text_and_a_checkpoint_without_held_out_texts(
-    model: Path, mha: Mha, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_groups_no_text_and_a_checkpoint_without_held_out_texts(model: Path, mha: Mha, tmp_path: Path) -> None:
     result = mha("shares", "-", "-c", "model.keras", stdin="")
     assert (result.code, result.stderr) == (2, "error: -: holds no text; give texts\n")
     write_checkpoint(tmp_path / "old.keras", small_checkpoint())
@@ -95,11 +92,10 @@ def test_many_groups_no_text_and_a_checkpoint_without_held_out_texts(
     rows = "".join(f'"{text}",{label}\n' for text, label in zip(TEXTS, ("pos", "neg", "neg", "pos"), strict=True))
     (tmp_path / "labelled.csv").write_text(f"text,label\n{rows}")
     assert mha("shares", "new.csv", "-c", "old.keras", "--data", "labelled.csv", "--json").json[0]["num_texts"] == 4
-    monkeypatch.setattr(command, "MOST_GROUPS", 2)
     (tmp_path / "many.csv").write_text("text,id\n" + "".join(f"a film,{number}\n" for number in range(1_001)))
     result = mha("shares", "many.csv", "-c", "model.keras", "--by", "id")
     assert result.code == 2
-    assert "error: --by id: more than" in result.stderr
+    assert "error: --by: more than 1,000 groups; take another column" in result.stderr
 
 
 def test_sets_of_labels_and_the_rest_for_a_person(model: Path, mha: Mha, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from mha_cli.arrays import Floats, Int32s
 from mha_cli.checkpoint.held_out import HeldOut
 from mha_cli.runtime import shares
 from mha_cli.runtime.classifier import Classifier
-from mha_cli.runtime.shares import ShareEstimator, fit_shares, period_of
+from mha_cli.runtime.shares import Grouping, ShareEstimator, fit_shares
 from tests.checkpoints import small_checkpoint
 from tests.errors import error_of
 
@@ -101,13 +101,16 @@ def test_a_class_that_no_held_out_text_looks_like() -> None:
     ],
 )
 def test_periods(value: str, period: shares.Period, group: str) -> None:
-    assert period_of(value, period, "record 1") == group
+    assert Grouping.parse(f"seen:at:{period}") == ("seen:at", period)
+    assert Grouping("seen:at", period).group_of(value, 1) == group
+    assert Grouping.parse("seen:at").group_of(value, 1) == value.strip()
 
 
 def test_no_date_and_no_text() -> None:
-    for value in ("29.11.2026", "2026-11-291", "2026-11-29garbage", ""):
-        message = f'record 3: "{value}" is no date; write dates like 2026-11-29, or group by the values without :month'
-        assert error_of(period_of, value, "month", "record 3") == message
+    for value in ("29.11.2026", "2026-11-291", "2026-11-29garbage"):
+        message = f'record 3, column "at": "{value}" is no date; write dates like 2026-11-29, or group by the values without :month'
+        assert error_of(Grouping("at", "month").group_of, value, 3) == message
+    assert Grouping("at", "month").group_of(None, 3) == "(empty)"
     model = replace(small_checkpoint(), held_out=HeldOut.of(np.array([[0.9, 0.1]], np.float32), np.array([0], np.int32)))
     assert error_of(Classifier(model).shares, []) == "no text; give some"
     assert sum(each.share for each in Classifier(model).shares(["the film", "superb"])) == pytest.approx(1)
