@@ -55,7 +55,7 @@ class Sureness:
         p_value, shares = self.test()
         if self.new_CB.sum() < LEAST_TEXTS or p_value > FALSE_ALARMS:
             return ""
-        return f"the model is less sure of these texts than of the old ones: {shares}; `mha data FILE -c RUN` shows what differs"
+        return f"the model is less sure of these texts than of the old ones: {shares}; mha data FILE -c RUN shows what differs"
 
     def _counts(self, classes: Int64s, largest: Array) -> Int64s:
         bins = classes * BINS + np.minimum(largest * BINS, BINS - 1).astype(np.int64)

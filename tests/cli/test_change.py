@@ -81,7 +81,7 @@ def test_predict_tells_of_texts_of_which_the_model_is_less_sure(tmp_path: Path, 
     )
     (tmp_path / "new.txt").write_text("\n".join(texts(1_000, 1)))
     result = mha("predict", "-c", "run", "-i", "new.txt").well()
-    assert re.fullmatch(f"{told}`mha data FILE -c RUN` shows what differs\n", result.stderr)
+    assert re.fullmatch(f"{told}mha data FILE -c RUN shows what differs\n", result.stderr)
     assert mha("predict", "-c", "run", "-i", "new.txt", "--workers", "2").stderr == result.stderr
     assert mha("predict", "-c", "run", "-i", "new.txt", "--only", "pos", "--quiet").stderr == ""
     (tmp_path / "new.txt").write_text("\n".join(texts(999, 1)))
