@@ -101,13 +101,6 @@ class Checkpoint:
         """The threshold of each class where a text may have several labels, (C,)."""
         return np.array([self.thresholds.get(name, 0.5) for name in self.class_names], np.float32)
 
-    def require_held_out(self) -> HeldOut:
-        """The held-out texts; a checkpoint without any is refused."""
-        if self.held_out is None:
-            problem = f"{self.name or 'this model'}: holds no probabilities of held-out texts"
-            raise MhaError(problem, "name labelled texts that it has not learnt from with --data FILE")
-        return self.held_out
-
     @property
     def always_encoding(self) -> "Checkpoint":
         """The same classifier, whose encoder reads every text."""

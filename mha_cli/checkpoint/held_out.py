@@ -7,10 +7,15 @@ Axes: N texts, C classes.
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mha_cli.arrays import Array, Float64s, Floats
+from mha_cli.errors import MhaError
+
+if TYPE_CHECKING:
+    from mha_cli.checkpoint.file import Checkpoint
 
 MOST_TEXTS = 5_000  # of a larger validation part, a random part of this size is kept
 FAR_FROM_ONE = 0.01  # from the sum of half-precision probabilities
@@ -49,6 +54,14 @@ class HeldOut:
         rows = np.empty(len(self.labels), _row_type(self.probabilities.shape[1], self.labels.ndim == 2))
         rows["labels"], rows["probabilities"] = self.labels, self.probabilities
         return rows.tobytes()
+
+
+def held_out_of(checkpoint: "Checkpoint") -> HeldOut:
+    """The held-out texts of a checkpoint; one without any is refused."""
+    if checkpoint.held_out is None:
+        problem = f"{checkpoint.name or 'this model'}: holds no probabilities of held-out texts"
+        raise MhaError(problem, "name labelled texts that it has not learnt from with --data FILE")
+    return checkpoint.held_out
 
 
 def rounded(probabilities: Array) -> Floats:

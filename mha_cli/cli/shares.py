@@ -42,6 +42,7 @@ def shares(
     """Estimate how many texts have each class, with 95 % intervals: more exact than counting answers."""
     refuse_output("--html", html)
     prepare_to_compute()
+    from mha_cli.checkpoint.held_out import held_out_of
     from mha_cli.runtime.classifier import Classifier
     from mha_cli.runtime.engine import Engine
     from mha_cli.runtime.shares import DRAWS, Grouping, ShareEstimator
@@ -50,7 +51,7 @@ def shares(
 
     model, path = load_checkpoint(checkpoint)
     model = with_held_out(model, path, held_out)
-    sureness = Sureness(model.require_held_out(), model.class_names)
+    sureness = Sureness(held_out_of(model), model.class_names)
     estimator, warnings, grouping = ShareEstimator(model), list[str](), Grouping.parse(by) if by else None
     answering = Answering(Classifier(model, Engine(model, "auto")), usual_workers())
     columns, calls = (reading.text_column, [grouping.column] if grouping else [], model.text_column), (warnings.append, answering.on_wait)

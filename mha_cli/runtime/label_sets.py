@@ -18,7 +18,7 @@ import numpy as np
 
 from mha_cli.arrays import Bools, Floats
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.checkpoint.held_out import lowest_kept, rounded
+from mha_cli.checkpoint.held_out import held_out_of, lowest_kept, rounded
 from mha_cli.errors import MhaError, plural
 
 FAR = 3.0  # standard deviations between the misses of a class and those that are asked for, from which it gets its own threshold
@@ -48,7 +48,7 @@ def fit_label_sets(checkpoint: Checkpoint, coverage: float) -> LabelSets:
     """The rule for a coverage; a class whose held-out texts are missed far more or less often than asked gets its own threshold."""
     if not 0 < coverage < 1:
         raise MhaError(f"a coverage of {coverage:g}: not between 0 and 1", "give the share of texts to cover, such as 0.9")
-    held_out = checkpoint.require_held_out()
+    held_out = held_out_of(checkpoint)
     if checkpoint.config.is_multi_label:
         raise MhaError("--coverage: the model gives several labels per text, and a set holds one right label", "leave --coverage out")
     probabilities, labels, missed = held_out.probabilities, held_out.labels, 1 - coverage

@@ -22,7 +22,7 @@ import numpy as np
 
 from mha_cli.arrays import Array, Float64s, Floats
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.checkpoint.held_out import HeldOut, rounded
+from mha_cli.checkpoint.held_out import HeldOut, held_out_of, rounded
 from mha_cli.errors import MhaError, printable
 from mha_cli.records.objects import as_text
 
@@ -91,7 +91,7 @@ class ShareEstimator:
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        self._checkpoint, self._held_out = checkpoint, checkpoint.require_held_out()
+        self._checkpoint, self._held_out = checkpoint, held_out_of(checkpoint)
         self._probabilities = defaultdict[str | None, list[Floats]](list)
 
     def add(self, probabilities: Iterable[Sequence[float]], group: str | None = None) -> None:
