@@ -99,12 +99,13 @@ class Validation:
             figures["accuracy_on_its_held_out_texts"] = float(np.average(right, weights=texts.weights_or_ones[data.held_out_before]))
         loss, accuracy = mean_loss_and_accuracy(probabilities, texts.labels, thresholds, texts.weights)
         alone = None
-        if not is_multi_label and linear_NU is not None and not self._config.training.refits_encoder:  # which adds something else then
-            alone = fit_linear_alone(stack.linear_weight * linear_NU, stack.encoder_weight * encoder_NU + stack.bias)
-        if alone and linear_NU is not None and self._kept:
-            is_sure_N = alone.is_sure(stack.linear_weight * linear_NU)
-            probabilities[is_sure_N] = probabilities_of(alone.logits(stack.linear_weight * linear_NU[is_sure_N]))
-            alone = alone.shifted(stack.linear_weight * self._kept.bias)  # the classifier's bias, which a linear part lacks
+        # An encoder that is trained again would add something else to the logits.
+        if self._kept and linear_NU is not None and not (is_multi_label or self._config.training.refits_encoder):
+            weighted_NU = stack.linear_weight * linear_NU
+            if alone := fit_linear_alone(weighted_NU, stack.encoder_weight * encoder_NU + stack.bias):
+                is_sure_N = alone.is_sure(weighted_NU)
+                probabilities[is_sure_N] = probabilities_of(alone.logits(weighted_NU[is_sure_N]))
+                alone = alone.shifted(stack.linear_weight * self._kept.bias)  # the classifier's bias, which a linear part lacks
         held_out = HeldOut.of(probabilities, texts.labels)
         return Score(loss, accuracy, stack, figures, by_label, level_threshold, alone, held_out, warning)
 
