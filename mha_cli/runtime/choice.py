@@ -70,17 +70,17 @@ class Choice:
         label: str | None
         if prediction.is_none and (self.threshold is not None or self.sets):  # which replace that rule
             prediction = replace(prediction, is_none=False)
-        wanted = [prediction.levels.path_of(name) if prediction.levels else (name,) for name in self.only]
+        path_of = prediction.levels.path_of if prediction.levels else lambda name: (name,)
+        wanted = [*map(path_of, self.only)]
         if self.sets is not None:
             labels = self.sets.labels(probabilities)
-            paths = [prediction.levels.path_of(name) if prediction.levels else (name,) for name in labels]
-            is_wanted = not wanted or any(path[: len(above)] == above for path in paths for above in wanted)
+            is_wanted = any(_is_at_or_below(path_of(name), wanted) for name in labels)
             label = prediction.label_separator.join(labels) if is_wanted else None
             return Answer(prediction, label, labels, min(1.0, sum(map(probabilities.__getitem__, labels))))
         if prediction.levels:
             threshold = prediction.level_threshold if self.threshold is None else self.threshold
             _, label, path, probability = prediction.node(threshold, self.level, () if self.threshold is None else wanted)
-            if probability < (self.threshold or 0.0) or (wanted and not any(path[: len(above)] == above for above in wanted)):
+            if probability < (self.threshold or 0.0) or not _is_at_or_below(path, wanted):
                 label, path = None, ()
         elif prediction.labels is None:
             label = self._label(prediction)
@@ -117,6 +117,11 @@ class Choice:
         if self.threshold is None and (prediction.is_none or prediction.is_withheld):
             return []
         return [item for item in _ranked(prediction)[:number] if self.threshold is None or item[1] >= self.threshold]
+
+
+def _is_at_or_below(path: tuple[str, ...], wanted: Sequence[tuple[str, ...]]) -> bool:
+    """Whether a path begins with one that is wanted; with none, all are wanted."""
+    return not wanted or any(path[: len(above)] == above for above in wanted)
 
 
 def _ranked(prediction: Prediction) -> list[tuple[str, float]]:
