@@ -102,21 +102,25 @@ def predict(
     from mha_cli.cli.answers import answer_writer, matching_records, with_columns_of_the_first
     from mha_cli.runtime.classifier import Classifier
     from mha_cli.runtime.engine import Engine
-    from mha_cli.runtime.label_sets import fit_label_sets
     from mha_cli.runtime.levels import levels_of
     from mha_cli.runtime.stream import Answering, usual_workers
-    from mha_cli.runtime.sureness import Sureness
     from mha_cli.text.vocabulary import warning_of_unknown
 
     model, path = load_checkpoint(checkpoint)
     model = model.always_encoding if always_encode else model
     if coverage is not None:
+        from mha_cli.runtime.label_sets import fit_label_sets
+
         choice = replace(choice, sets=fit_label_sets(with_held_out(model, path, held_out), coverage))
     levels = levels_of(model)
     nodes = [*dict.fromkeys(levels.names)] if levels else model.class_names
     choice.refuse_unknown([name for name in nodes if name != model.config.data.none_label], levels is not None)
     answering = Answering(Classifier(model, Engine(model, engine, precision)), workers or usual_workers())
-    sureness = Sureness(model.held_out, model.class_names) if model.held_out else None
+    sureness = None
+    if model.held_out:
+        from mha_cli.runtime.sureness import Sureness
+
+        sureness = Sureness(model.held_out, model.class_names)
     names, warnings = fields or [], list[str]()
     if given:
         records = given_texts(given, names)

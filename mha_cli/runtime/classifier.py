@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,13 +17,14 @@ from mha_cli.config.settings import LABEL_SEPARATOR
 from mha_cli.errors import MhaError
 from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.forward import class_probabilities
-from mha_cli.runtime.label_sets import fit_label_sets
 from mha_cli.runtime.levels import Levels, Node, levels_of
 from mha_cli.runtime.none_of_these import none_of_these
 from mha_cli.runtime.probabilities import Scorer
-from mha_cli.runtime.shares import ClassShare, ShareEstimator
 from mha_cli.sources.in_memory import texts_in
 from mha_cli.text.encoding import EncodedText
+
+if TYPE_CHECKING:
+    from mha_cli.runtime.shares import ClassShare
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,8 @@ class Classifier:
 
     def shares(self, texts: Iterable[str]) -> list[ClassShare]:
         """The share of each class among texts, with its 95 % interval, the largest first; of several labels per text, each by itself."""
+        from mha_cli.runtime.shares import ShareEstimator  # here, since a prediction need not wait for it
+
         estimator = ShareEstimator(self.checkpoint)
         encoded = self.text_pipeline.encode_all(texts_in(texts, self.checkpoint.text_columns))
         if not encoded:
@@ -146,6 +150,8 @@ class Classifier:
 
     def label_sets(self, texts: Iterable[str], coverage: float) -> list[list[str]]:
         """For each text the labels that hold the right one for a share ``coverage`` of texts, in (0, 1), the most probable first."""
+        from mha_cli.runtime.label_sets import fit_label_sets
+
         sets = fit_label_sets(self.checkpoint, coverage)
         return [sets.labels(prediction.probabilities) for prediction in self.predict(texts)]
 
