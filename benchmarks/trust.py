@@ -69,9 +69,8 @@ def score_shares(name: str, model: Checkpoint, probabilities: np.ndarray, truth:
             errors.setdefault(way, []).append(100 * float(np.abs(shown - real).mean()))
         held.append(((low <= real + 1e-9) & (real <= high + 1e-9)).mean())
         widths.append((high - low).mean())
-        prior = np.maximum(
-            shares._probabilities(shares._logits(model.held_out.probabilities)).mean(axis=0), 0.5 / len(model.held_out.labels)
-        )
+        known = shares._probabilities(shares._logits(model.held_out.probabilities))
+        prior = shares._prior(known, np.ones(len(known)))
         if (theirs := emq(shares._probabilities(shares._logits(rounded(given))), prior)) is not None:
             from_quapy.append(float(np.abs(theirs - ours).max()))
     means = {way: np.mean(values) for way, values in errors.items()}

@@ -97,8 +97,8 @@ NAMES = st.text(min_size=1, max_size=12) | st.sampled_from(
 
 @given(
     st.lists(NAMES.filter(bool), min_size=1, max_size=3),
-    NAMES.filter(lambda name: name and JOINT not in name),  # which is between several columns
-    NAMES.filter(lambda name: name and JOINT not in name),
+    NAMES.filter(bool),
+    NAMES.filter(lambda name: name and JOINT not in name),  # several columns of labels are for levels
     st.lists(NAMES.map(str.strip).filter(bool), min_size=2, max_size=5, unique_by=str.casefold),
 )
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
