@@ -25,6 +25,7 @@ def parameter_table(config: Config, vocabulary_size: int, num_classes: int) -> l
     return [
         *_embedding(config, vocabulary_size),
         *(parameter for block in range(config.model.num_blocks) for parameter in _encoder(config, block)),
+        *(_norm(config, "final_norm", f"layers/{config.model.norm}_normalization") if config.model.normalizes_output else ()),
         *(_linear(config.linear, vocabulary_size, units) if config.linear else ()),
         *_group("classifier", "layers/dense", {"kernel": (config.model.embed_dim + linear, units), "bias": (units,)}),
     ]
@@ -83,8 +84,8 @@ def _embedding(config: Config, vocabulary_size: int) -> Iterator[Parameter]:
     if model.positions == "learned":
         table = {"embeddings": (encoder_length(config), model.embed_dim)}
         yield from _group("embedding/position_embedding", f"{group}/position_embedding", table)
-    if model.num_pieces:
-        yield from _group("embedding/norm", f"{group}/norm", {"gamma": (model.embed_dim,), "beta": (model.embed_dim,)})
+    if model.normalizes_embedding:
+        yield from _norm(config, "embedding/norm", f"{group}/norm")
 
 
 def _encoder(config: Config, block: int) -> Iterator[Parameter]:
@@ -92,18 +93,29 @@ def _encoder(config: Config, block: int) -> Iterator[Parameter]:
     width, heads = model.embed_dim, model.heads[block]
     head_width = model.head_key_dim
     attention: dict[str, tuple[int, ...]] = {}
-    for name in ("query", "key", "value"):
-        attention |= {f"{name}_kernel": (width, heads, head_width), f"{name}_bias": (heads, head_width)}
+    for name, number in (("query", heads), ("key", model.key_value_heads(block)), ("value", model.key_value_heads(block))):
+        attention |= {f"{name}_kernel": (width, number, head_width), f"{name}_bias": (number, head_width)}
     attention |= {"output_kernel": (heads, head_width, width), "output_bias": (width,)}
     name = f"encoder_{block}"
     group = "layers/transformer_encoder" + (f"_{block}" if block else "")
-    norm = {"gamma": (width,), "beta": (width,)}
     hidden = model.feed_forward_dim
+    into_hidden = {"kernel": (width, hidden), "bias": (hidden,)}
     yield from _group(f"{name}/attention", f"{group}/attention", attention)
-    yield from _group(f"{name}/attention_norm", f"{group}/attention_norm", norm)
-    yield from _group(f"{name}/feed_forward_in", f"{group}/feed_forward_in", {"kernel": (width, hidden), "bias": (hidden,)})
+    for part in ("query_norm", "key_norm") if model.query_key_norm else ():
+        yield from _norm(config, f"{name}/attention/{part}", f"{group}/attention/{part}", head_width)
+    if model.normalizes_attention(block):
+        yield from _norm(config, f"{name}/attention_norm", f"{group}/attention_norm")
+    yield from _group(f"{name}/feed_forward_in", f"{group}/feed_forward_in", into_hidden)
+    if model.gated:
+        yield from _group(f"{name}/feed_forward_gate", f"{group}/feed_forward_gate", into_hidden)
     yield from _group(f"{name}/feed_forward_out", f"{group}/feed_forward_out", {"kernel": (hidden, width), "bias": (width,)})
-    yield from _group(f"{name}/feed_forward_norm", f"{group}/feed_forward_norm", norm)
+    yield from _norm(config, f"{name}/feed_forward_norm", f"{group}/feed_forward_norm")
+
+
+def _norm(config: Config, name: str, group: str, width: int | None = None) -> Iterator[Parameter]:
+    """The weights of a normalization, ``embed_dim`` wide by default."""
+    names = ("scale",) if config.model.norm == "rms" else ("gamma", "beta")
+    return _group(name, group, dict.fromkeys(names, (width or config.model.embed_dim,)))
 
 
 def _group(name: str, group: str, weights: Mapping[str, tuple[int, ...]]) -> Iterator[Parameter]:

@@ -200,7 +200,8 @@ def _power_of_two(buckets: int) -> int:
 
 DECIDED_BY_FOLDER = (  # settings of the encoder that nobody may set beside ``pretrained``
     "embed_dim", "positions", "max_ngram", "ngram_buckets", "ngram_dropout", "subword_buckets", "conv_kernel_size", "num_blocks",
-    "num_heads", "key_dim", "feed_forward_dim", "activation", "normalization", "norm_epsilon",
+    "num_heads", "num_key_value_heads", "key_dim", "feed_forward_dim", "activation", "gated", "normalization", "norm", "norm_epsilon",
+    "query_key_norm", "rotary_base", "local_rotary_base", "max_distance", "global_every", "causal",
 )  # fmt: skip
 
 HeadCount = Annotated[int, Field(ge=1, le=256)]
@@ -213,7 +214,14 @@ class ModelConfig(Settings):
     vectors: str | None = Field(None, min_length=1, description="File of word vectors for embeddings and linear model; null for none.")
     num_pieces: int = Field(0, ge=0, le=2_000_000, description="Pieces that a pretrained encoder knows; the folder decides it.")
     embed_dim: int = Field(64, ge=1, le=16_384, description="Width of the embedding and of every block's output.")
-    positions: Literal["learned", "sinusoidal", "none"] = Field("learned", description="How a token's position is added to its embedding.")
+    positions: Literal["learned", "sinusoidal", "rotary", "linear_biases", "none"] = Field(
+        "learned", description="Positions: added to embeddings (learned, sinusoidal), in attention (rotary, linear_biases), or none."
+    )
+    rotary_base: float = Field(10_000.0, gt=1, le=1e9, description="Base of the angles of rotary positions.")
+    local_rotary_base: float | None = Field(None, gt=1, le=1e9, description="The base in blocks within max_distance; null is rotary_base.")
+    max_distance: int | None = Field(None, ge=1, le=100_000, description="Tokens to either side that attention reaches; null for all.")
+    global_every: int | None = Field(None, ge=1, le=100, description="With max_distance: each so many blocks, from the first, reach all.")
+    causal: bool = Field(False, description="Look at a token and those before it only.")
     max_ngram: int = Field(1, ge=1, le=5, description="Longest n-gram whose hashed embedding is added to the token's; 1 for none.")
     ngram_buckets: int = Field(0, ge=0, le=MAX_BUCKETS, description="Rows of the n-gram embedding table; a power of two.")
     ngram_dropout: float = Field(0.0, ge=0, lt=1, description="Share of the units of n-gram and subword embeddings zeroed in training.")
@@ -221,12 +229,16 @@ class ModelConfig(Settings):
     conv_kernel_size: int = Field(0, ge=0, le=99, description="Kernel size of a depthwise convolution over embeddings; odd, or 0 for none.")
     num_blocks: int = Field(1, ge=1, le=100, description="Encoder blocks.")
     num_heads: HeadCount | list[HeadCount] = Field(4, description="Attention heads: a number for all blocks, or a list with one per block.")
+    num_key_value_heads: HeadCount | None = Field(None, description="Heads of keys and values, for equal groups of heads; null is as many.")
+    query_key_norm: bool = Field(False, description="Normalize queries and keys, per head.")
     key_dim: int | None = Field(None, ge=1, le=16_384, description="Width of queries and keys per head; null is embed_dim / num_heads.")
     feed_forward_dim: int = Field(128, ge=1, le=65_536, description="Hidden width of the feed-forward layer.")
-    activation: Literal["relu", "gelu"] = Field("relu", description="Function between the two projections of the feed-forward layer.")
+    activation: Literal["relu", "gelu", "silu"] = Field("relu", description="Function between the projections of the feed-forward layer.")
+    gated: bool = Field(False, description="Multiply the hidden units of the feed-forward layer by a second projection of its input.")
     normalization: Literal["post", "pre"] = Field("post", description="Normalization after residuals (post) or before sub-layers (pre).")
-    norm_epsilon: float = Field(1e-3, gt=0, le=0.01, description="Added to the variances by layer normalization.")
-    pooling: Literal["max", "mean", "first"] = Field("max", description="How positions become one vector: maximum, mean, or the first.")
+    norm: Literal["layer", "rms"] = Field("layer", description="Layer normalization, or RMS normalization, which leaves the mean.")
+    norm_epsilon: float = Field(1e-3, gt=0, le=0.01, description="Added to the variances by a normalization.")
+    pooling: Literal["max", "mean", "first", "last"] = Field("max", description="How positions become a vector: maximum, mean, or one.")
     embedding_dropout: float = Field(0.0, ge=0, lt=1, description="Share of embedding units zeroed in training.")
     dropout: float = Field(0.5, ge=0, lt=1, description="Share of pooled features zeroed in training, before the classifier.")
 
@@ -258,6 +270,43 @@ class ModelConfig(Settings):
             divisors = [number for number in range(1, self.embed_dim + 1) if self.embed_dim % number == 0]
             nearest = " or ".join(map(str, sorted(sorted(divisors, key=lambda number: abs(number - heads))[:2])))
             yield f"num_heads={heads} does not divide embed_dim={self.embed_dim}; take num_heads={nearest}, or set key_dim"
+        elif self.positions == "rotary" and self.head_key_dim % 2:
+            yield f"positions=rotary turns pairs of numbers, and heads are {self.head_key_dim} wide; set key_dim to an even number"
+        if self.num_key_value_heads and any(number % self.num_key_value_heads for number in self.heads):
+            yield f"num_key_value_heads={self.num_key_value_heads} does not divide num_heads={heads}; take a divisor, or null"
+        for name in ("global_every", "local_rotary_base") if not self.max_distance else ():
+            if getattr(self, name):
+                yield f"{name}={getattr(self, name)} is for blocks within max_distance, which is null; set it, or take {name}=null"
+        if self.positions == "none" and (self.max_distance or self.causal):
+            yield "max_distance and causal carry word order and positions=none must not; take max_distance=null and causal=false"
+
+    def distance(self, block: int) -> int | None:
+        """Positions to either side that a block's attention reaches; None for all."""
+        return None if self.global_every and block % self.global_every == 0 else self.max_distance
+
+    def rotary_base_of(self, block: int) -> float | None:
+        """Base of a block's rotary positions; None without them."""
+        if self.positions != "rotary":
+            return None
+        return self.local_rotary_base if self.local_rotary_base and self.distance(block) else self.rotary_base
+
+    @property
+    def normalizes_embedding(self) -> bool:
+        """Whether the sum of embeddings is normalized: in pretrained encoders, but for those with RMS normalization."""
+        return self.num_pieces > 0 and self.norm == "layer"
+
+    @property
+    def normalizes_output(self) -> bool:
+        """Whether the last block's output is normalized: in pretrained encoders that normalize before sub-layers."""
+        return self.num_pieces > 0 and self.normalization == "pre"
+
+    def normalizes_attention(self, block: int) -> bool:
+        """Whether a block has a normalization for its attention: all, but the first before whose attention embeddings are normalized."""
+        return block > 0 or self.normalization == "post" or not self.normalizes_embedding
+
+    def key_value_heads(self, block: int) -> int:
+        """Heads of keys and values of a block."""
+        return self.num_key_value_heads or self.heads[block]
 
     @property
     def heads(self) -> tuple[int, ...]:
@@ -411,7 +460,8 @@ class Config(Settings):
             if (settings := getattr(self, section))
         }
         dropout = self.model.ngram_dropout if self.model.subword_buckets else 0.0
-        bounded["model"] |= {"positions": "none", "ngram_buckets": 0, "ngram_dropout": dropout}
+        in_order = {"max_distance": None, "global_every": None, "local_rotary_base": None, "causal": False}
+        bounded["model"] |= {"positions": "none", "ngram_buckets": 0, "ngram_dropout": dropout, **in_order}
         return self.changed(**bounded)
 
     def _faults(self) -> Iterator[str]:
