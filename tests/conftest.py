@@ -87,6 +87,13 @@ MODEL_CASES = {
     "subwords-of-three": _case(characters=3, subword_buckets=1, linear={"max_ngram": 1, "buckets": 8}, positions="none", num_classes=3),
     "heads-by-block": _case(num_blocks=3, num_heads=[3, 1, 5], key_dim=3),
     "three-blocks": _case(num_blocks=3, normalization="pre", activation="gelu"),
+    "rotary": _case(positions="rotary", key_dim=6, rotary_base=100.0, activation="silu"),
+    "local-and-global": _case(
+        positions="rotary", num_blocks=3, key_dim=4, max_distance=2, global_every=2, local_rotary_base=50.0, normalization="pre", gated=True
+    ),
+    "linear-biases-causal": _case(positions="linear_biases", num_heads=3, key_dim=5, causal=True, pooling="last", num_classes=3),
+    "grouped-rms": _case(num_heads=6, num_key_value_heads=2, key_dim=5, norm="rms", query_key_norm=True, gated=True, activation="silu"),
+    "normalized-keys": _case(positions="rotary", key_dim=4, query_key_norm=True, max_distance=3, causal=True, num_key_value_heads=1),
 }
 
 

@@ -29,7 +29,7 @@ class ShuffleResult:
     """One model, in order and shuffled."""
 
     name: str
-    positions: Literal["learned", "sinusoidal", "none"]
+    positions: Literal["learned", "sinusoidal", "rotary", "linear_biases", "none"]
     data: str
     split: str
     num_texts: int

@@ -160,6 +160,9 @@ class _Graph:
     def norm(self, x: _Array, gamma: _Array, beta: _Array, epsilon: float) -> _Array:
         return self("LayerNormalization", x, gamma, beta, axis=-1, epsilon=epsilon)
 
+    def rms_norm(self, x: Any, scale: Any, epsilon: float) -> Any:
+        return x / np.sqrt(self("ReduceMean", x * x, [-1]) + np.float32(epsilon)) * scale
+
     def affine(self, x: Any, kernel: Any, bias: Any) -> Any:
         return x @ kernel + bias
 
@@ -169,21 +172,47 @@ class _Graph:
     def gelu(self, x: Any) -> Any:
         return x * (self("Erf", x * 0.5**0.5) + 1.0) * 0.5
 
+    def silu(self, x: Any) -> Any:
+        return x * self("Sigmoid", x)
+
     def split_heads(self, x_BLF: _Array, num_heads: int, width: int) -> _Array:
         return self("Reshape", x_BLF, [0, 0, num_heads, width]).swapaxes(1, 2)
 
     def merge_heads(self, mixed_BHLK: _Array, width: int) -> _Array:
         return self("Reshape", mixed_BHLK.swapaxes(1, 2), [0, 0, width])
 
-    def attention(self, q_BHLK: Any, k_BHMK: Any, v_BHMK: Any, real_BM: Any, scale: float) -> Any:
-        scores_BHLM = (q_BHLK * scale) @ k_BHMK.swapaxes(2, 3)
-        return self("Softmax", self("Where", real_BM[:, None, None], scores_BHLM, LOWEST), axis=-1) @ v_BHMK
+    def repeat_heads(self, x_BGMK: Any, num_heads: int, times: int) -> Any:
+        return x_BGMK.take(np.repeat(range(num_heads), times), axis=1)
+
+    def half_turn(self, x: Any, width: int) -> Any:
+        a, b = (self("Slice", x, [start], [start + width // 2], [3]) for start in (0, width // 2))
+        return self("Concat", self("Neg", b), a, axis=3)
+
+    def attention(
+        self, q_BHLK: Any, k_BHMK: Any, v_BHMK: Any, real_BM: Any, scale: float, max_distance: int | None = None, causal: bool = False,
+        slopes_H: Any = None,
+    ) -> Any:  # fmt: skip
+        scores_BHLM, allowed = (q_BHLK * scale) @ k_BHMK.swapaxes(2, 3), real_BM[:, None, None]
+        if max_distance is not None or causal or slopes_H is not None:
+            positions_L = self("Range", 0, self("Squeeze", self._length(real_BM), [0]), 1)
+            back_LM: Any = self("Unsqueeze", positions_L, [1]) - positions_L
+            distance_LM = self("Abs", back_LM)
+            if max_distance is not None:
+                allowed = self("And", allowed, self("LessOrEqual", distance_LM, max_distance))
+            if causal:
+                allowed = self("And", allowed, self("GreaterOrEqual", back_LM, 0))
+            if slopes_H is not None:
+                scores_BHLM = scores_BHLM - distance_LM.astype(float) * slopes_H[:, None, None]
+        return self("Softmax", self("Where", allowed, scores_BHLM, LOWEST), axis=-1) @ v_BHMK
 
     def pool(self, x_BLD: Any, real_BL: Any, pooling: str) -> Any:
         real_BL1 = real_BL[:, :, None]
         if pooling == "first":
             return x_BLD[:, 0]
         number_B1 = real_BL1.astype(float).sum(axis=1)
+        if pooling == "last":
+            last_B1 = self("Cast", np.maximum(number_B1 - np.float32(1.0), np.float32(0.0)), to=INT64)
+            return self("GatherND", x_BLD, last_B1, batch_dims=1) * np.minimum(number_B1, np.float32(1.0))
         if pooling == "mean":
             return (x_BLD * real_BL1.astype(float)).sum(axis=1) / np.maximum(number_B1, 1.0)
         return self("Where", number_B1 > np.float32(0.0), self("Where", real_BL1, x_BLD, LOWEST).max(axis=1), 0.0)

@@ -39,7 +39,8 @@ class Layer(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""
-        names = inspect.signature(type(self).__init__).parameters
+        constructors = (cls.__init__ for cls in type(self).__mro__ if issubclass(cls, Layer) and "__init__" in vars(cls))
+        names = dict.fromkeys(name for constructor in constructors for name in inspect.signature(constructor).parameters)
         return {**super().get_config(), **{name: getattr(self, name) for name in names if name not in ("self", "kwargs")}}
 
 
@@ -56,10 +57,16 @@ def check_inputs(layer: Any, **inputs: Any) -> None:
 
 
 class AttentionLayer(Layer):
-    """The output shapes of an attention layer, from ``num_heads``, and ``output_dim`` or the width of the query."""
+    """The projections of an attention layer, and its output shapes, from ``num_heads``, and ``output_dim`` or the width of the query."""
 
     num_heads: int
     output_dim: int | None
+    use_bias: bool
+
+    def add_projection(self, name: str, kernel_shape: tuple[int, ...], bias_shape: tuple[int, ...]) -> tuple[Any, Any]:
+        """A kernel and its bias, which is None without ``use_bias``."""
+        kernel = self.add_weight(name=f"{name}_kernel", shape=kernel_shape, initializer="glorot_uniform")
+        return kernel, self.add_weight(name=f"{name}_bias", shape=bias_shape, initializer="zeros") if self.use_bias else None
 
     def compute_output_shape(self, query_shape: Any, value_shape: Any = None, key_shape: Any = None) -> tuple[Any, ...]:
         """(B, L, O)."""

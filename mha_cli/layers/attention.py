@@ -1,24 +1,29 @@
-"""Multi-head attention: two formulas as pure functions, then one layer that projects, splits into heads and merges them.
+"""Multi-head attention: the formula as a pure function, then one layer that projects, splits into heads and merges them.
 
-Read it beside Vaswani et al. 2017, "Attention Is All You Need", section 3.2. ``fast/`` has the same numbers in less time or memory.
+Read it beside Vaswani et al. 2017, "Attention Is All You Need", section 3.2. ``since_2017.py`` has the parts that came later;
+``fast/`` has the same numbers in less time or memory.
 
 Axes: B batch, L query length, M key length, H heads (the paper's h), K key width per head (d_k), V value width per head (d_v), D width of
-an input (d_model), O output width. The formulas take arrays of one head as well, without H. In a formula K is the keys, and V the values.
+an input (d_model), O output width. The formula takes arrays of one head as well, without H. In it K is the keys, and V the values.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
-from mha_cli.layers.arguments import AttentionLayer, check_choice, check_inputs, check_shares, check_sizes
+from mha_cli.layers.additive import additive_attention
+from mha_cli.layers.arguments import check_choice, check_inputs, check_shares, check_sizes
 from mha_cli.layers.masks import allowed_keys, blank_padding, head_gate, of_head
 from mha_cli.layers.numerics import dot_products, drop, masked_softmax
+from mha_cli.layers.since_2017 import PartsSince2017, shared_heads
 
 
 def scaled_dot_product_attention(
-    q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any = None, dropout: float = 0.0, seed: Any = None, scaled: bool = True
-) -> tuple[Any, Any]:
+    q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any = None, dropout: float = 0.0, seed: Any = None, scaled: bool = True,
+    bias_HLM: Any = None,
+) -> tuple[Any, Any]:  # fmt: skip
     """Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V.
 
     Args:
@@ -26,6 +31,7 @@ def scaled_dot_product_attention(
         mask_BHLM: bool, broadcastable; True where a query may look at a key. Elsewhere the score counts as -∞.
         dropout: share of the weights zeroed before they mix the values, in [0, 1), drawn by ``seed``, a seed or a ``SeedGenerator``.
         scaled: False leaves out 1/√d_k, to show its purpose.
+        bias_HLM: numbers added to the scores; None for none.
 
     Returns:
         Mixed values (B, H, L, V) and attention weights (B, H, L, M); every row of the weights that may look anywhere sums to 1,
@@ -35,20 +41,7 @@ def scaled_dot_product_attention(
     """
     if scaled:
         q_BHLK = q_BHLK * q_BHLK.shape[-1] ** -0.5  # (Q / √d_k) Kᵀ is Q Kᵀ / √d_k, and queries mostly are fewer numbers than scores
-    weights_BHLM = ops.cast(masked_softmax(dot_products(q_BHLK, k_BHMK), mask_BHLM), v_BHMV.dtype)
-    return ops.matmul(drop(weights_BHLM, dropout, seed), v_BHMV), weights_BHLM
-
-
-def additive_attention(
-    q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, score_kernel_HK: Any, mask_BHLM: Any = None, dropout: float = 0.0, seed: Any = None
-) -> tuple[Any, Any]:
-    """Attention(Q, K, V) = softmax(S) V, where S_lm = wᵀ tanh(q_l + k_m) with one vector w per head, the row of ``score_kernel_HK``.
-
-    Source: Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate", section A.1.2.
-    """
-    sums_BHLMK = ops.expand_dims(q_BHLK, -2) + ops.expand_dims(k_BHMK, -3)
-    scores_BHLM = ops.sum(ops.tanh(sums_BHLMK) * score_kernel_HK[..., None, None, :], axis=-1)
-    weights_BHLM = ops.cast(masked_softmax(scores_BHLM, mask_BHLM), v_BHMV.dtype)
+    weights_BHLM = ops.cast(masked_softmax(dot_products(q_BHLK, k_BHMK), mask_BHLM, bias_HLM), v_BHMV.dtype)
     return ops.matmul(drop(weights_BHLM, dropout, seed), v_BHMV), weights_BHLM
 
 
@@ -65,7 +58,7 @@ def project_heads(x_BLD: Any, kernel_DHK: Any, bias_HK: Any) -> Any:
 
 
 @keras.saving.register_keras_serializable(package="mha")
-class MultiHeadAttention(AttentionLayer):
+class MultiHeadAttention(PartsSince2017):
     """MultiHead(Q, K, V) = Concat(head_1, …, head_H) W^O, where head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 
     Called like Keras's layer, with the same arguments and weights in the same order: (query, value, key), not (q, k, v) as in the formula.
@@ -80,6 +73,7 @@ class MultiHeadAttention(AttentionLayer):
         attention_score: ``dot_product`` (Vaswani) or ``additive`` (Bahdanau, one more weight vector of width K per head).
         use_scale: whether dot products are multiplied by 1/√d_k.
         head_by_head: whether a loop computes one head after the other, as one reads it, instead of all in one product.
+        kwargs: arguments of ``PartsSince2017`` and of a Keras layer.
 
     Source: Vaswani et al. 2017, section 3.2.2.
     """
@@ -88,11 +82,11 @@ class MultiHeadAttention(AttentionLayer):
         self, num_heads: int, key_dim: int, value_dim: int | None = None, output_dim: int | None = None, use_bias: bool = True,
         dropout: float = 0.0, attention_score: str = "dot_product", use_scale: bool = True, head_by_head: bool = False, **kwargs: Any,
     ) -> None:  # fmt: skip
-        super().__init__(**kwargs)
-        check_sizes(num_heads=num_heads, key_dim=key_dim, value_dim=value_dim, output_dim=output_dim)
+        super().__init__(num_heads, key_dim, **kwargs)
+        check_sizes(value_dim=value_dim, output_dim=output_dim)
         check_shares(dropout=dropout)
         check_choice("attention_score", attention_score, ("dot_product", "additive"))
-        self.num_heads, self.key_dim, self.value_dim, self.output_dim, self.use_bias = num_heads, key_dim, value_dim, output_dim, use_bias
+        self.value_dim, self.output_dim, self.use_bias = value_dim, output_dim, use_bias
         self.dropout, self.attention_score, self.use_scale, self.head_by_head = dropout, attention_score, use_scale, head_by_head
         self.seed_generator: Any = keras.random.SeedGenerator() if dropout else None
         self.supports_masking = True  # the output keeps the query's mask
@@ -101,17 +95,15 @@ class MultiHeadAttention(AttentionLayer):
         """Create W^Q, W^K, W^V and W^O with their biases; widths come from the last axis of each shape."""
         value_shape = value_shape or query_shape
         heads, head_key, head_value = self.num_heads, self.key_dim, self.value_dim or self.key_dim
+        shared, key_width = self.num_key_value_heads or heads, (key_shape or value_shape)[-1]
         output_width = self.output_dim or query_shape[-1]
-        self.query_kernel, self.query_bias = self._projection("query", (query_shape[-1], heads, head_key), (heads, head_key))
-        self.key_kernel, self.key_bias = self._projection("key", ((key_shape or value_shape)[-1], heads, head_key), (heads, head_key))
-        self.value_kernel, self.value_bias = self._projection("value", (value_shape[-1], heads, head_value), (heads, head_value))
-        self.output_kernel, self.output_bias = self._projection("output", (heads, head_value, output_width), (output_width,))
+        self.query_kernel, self.query_bias = self.add_projection("query", (query_shape[-1], heads, head_key), (heads, head_key))
+        self.key_kernel, self.key_bias = self.add_projection("key", (key_width, shared, head_key), (shared, head_key))
+        self.value_kernel, self.value_bias = self.add_projection("value", (value_shape[-1], shared, head_value), (shared, head_value))
+        self.output_kernel, self.output_bias = self.add_projection("output", (heads, head_value, output_width), (output_width,))
         if self.attention_score == "additive":
             self.score_kernel = self.add_weight(name="score_kernel", shape=(heads, head_key), initializer="glorot_uniform")
-
-    def _projection(self, name: str, kernel_shape: tuple[int, ...], bias_shape: tuple[int, ...]) -> tuple[Any, Any]:
-        kernel = self.add_weight(name=f"{name}_kernel", shape=kernel_shape, initializer="glorot_uniform")
-        return kernel, self.add_weight(name=f"{name}_bias", shape=bias_shape, initializer="zeros") if self.use_bias else None
+        self.build_norms(head_key)
 
     def call(
         self, query: Any, value: Any = None, key: Any = None, query_mask: Any = None, value_mask: Any = None, key_mask: Any = None,
@@ -141,11 +133,12 @@ class MultiHeadAttention(AttentionLayer):
 
     def per_head(self, query: Any, key: Any, value: Any, mask_BHLM: Any, gate_BH11: Any, dropout: float) -> tuple[Any, Any]:
         """The one to read: head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V), and Concat(head_1, …, head_H) W^O = Σ head_i W_i^O."""
-        outputs, weights = [], []
+        outputs, weights, group = [], [], self.num_heads // self.key_kernel.shape[1]
         for i in range(self.num_heads):
             q_BLK = project_head(query, self.query_kernel, self.query_bias, i)
-            k_BMK = project_head(key, self.key_kernel, self.key_bias, i)
-            v_BMV = project_head(value, self.value_kernel, self.value_bias, i)
+            k_BMK = project_head(key, self.key_kernel, self.key_bias, i // group)
+            v_BMV = project_head(value, self.value_kernel, self.value_bias, i // group)
+            q_BLK, k_BMK = self.to_compare(q_BLK, k_BMK)
             head_BLV, weights_BLM = self.formula(q_BLK, k_BMK, v_BMV, of_head(mask_BHLM, i), of_head(gate_BH11, i), dropout, head=i)
             outputs.append(ops.matmul(head_BLV, self.output_kernel[i]))
             weights.append(weights_BLM)
@@ -154,17 +147,23 @@ class MultiHeadAttention(AttentionLayer):
 
     def all_heads(self, query: Any, key: Any, value: Any, mask_BHLM: Any, gate_BH11: Any, dropout: float) -> tuple[Any, Any]:
         """The same for all heads at once."""
-        q_BHLK = project_heads(query, self.query_kernel, self.query_bias)
-        k_BHMK = project_heads(key, self.key_kernel, self.key_bias)
-        v_BHMV = project_heads(value, self.value_kernel, self.value_bias)
-        heads_BHLV, weights_BHLM = self.formula(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, gate_BH11, dropout)
+        heads_BHLV, weights_BHLM = self.formula(*self.project(query, key, value, project_heads), mask_BHLM, gate_BH11, dropout)
         output_BLO = ops.einsum("bhlv,hvo->blo", heads_BHLV, self.output_kernel)
         return output_BLO + self.output_bias if self.use_bias else output_BLO, weights_BHLM
 
+    def project(self, query: Any, key: Any, value: Any, project_heads: Callable[..., Any]) -> tuple[Any, Any, Any]:
+        """Queries (B, H, L, K), keys (B, H, M, K) and values (B, H, M, V) of all heads."""
+        q_BHLK = project_heads(query, self.query_kernel, self.query_bias)
+        k_BGMK = project_heads(key, self.key_kernel, self.key_bias)
+        v_BGMV = project_heads(value, self.value_kernel, self.value_bias)
+        q_BHLK, k_BGMK = self.to_compare(q_BHLK, k_BGMK)
+        return q_BHLK, shared_heads(k_BGMK, self.num_heads), shared_heads(v_BGMV, self.num_heads)
+
     def formula(self, q: Any, k: Any, v: Any, mask: Any, gate: Any, dropout: float, head: Any = slice(None)) -> tuple[Any, Any]:
         """The formula that ``attention_score`` names, for all heads or for one, times the factor of each head."""
+        mask, bias = self.of_distances(q, k, mask, head)
         if self.attention_score == "additive":
             mixed, weights = additive_attention(q, k, v, self.score_kernel[head], mask, dropout, self.seed_generator)
         else:
-            mixed, weights = scaled_dot_product_attention(q, k, v, mask, dropout, self.seed_generator, self.use_scale)
+            mixed, weights = scaled_dot_product_attention(q, k, v, mask, dropout, self.seed_generator, self.use_scale, bias)
         return mixed if gate is None else mixed * gate, weights

@@ -20,9 +20,11 @@ def dot_products(q_BHLK: Any, k_BHMK: Any) -> Any:
     return ops.einsum("...lk,...mk->...lm", q_BHLK, k_BHMK)
 
 
-def masked_softmax(scores_BHLM: Any, mask_BHLM: Any = None) -> Any:
-    """Softmax in float32 over the keys that the mask allows; a row with no such key is all zeros."""
+def masked_softmax(scores_BHLM: Any, mask_BHLM: Any = None, bias_HLM: Any = None) -> Any:
+    """Softmax in float32 of scores, plus a bias, over the keys that the mask allows; a row with no such key is all zeros."""
     scores_BHLM = ops.cast(scores_BHLM, "float32")
+    if bias_HLM is not None:
+        scores_BHLM = scores_BHLM + bias_HLM
     if mask_BHLM is not None:
         scores_BHLM = ops.where(mask_BHLM, scores_BHLM, LOWEST)
     single = scores_BHLM.shape[-1] == 1  # one key has weight 1, and Keras's softmax would warn

@@ -68,7 +68,25 @@ class FirstPosition(GlobalMaxPooling1D):
         return inputs[:, 0]
 
 
-POOLINGS = {"max": GlobalMaxPooling1D, "mean": GlobalMeanPooling1D, "first": FirstPosition}  # by the values of ``model.pooling``
+@keras.saving.register_keras_serializable(package="mha")
+class LastPosition(GlobalMaxPooling1D):
+    """The last real position of a sequence, which in a causal encoder is the one that looks at all others."""
+
+    def call(self, inputs: Any, mask: Any = None) -> Any:
+        """Take (B, D) from (B, L, D), zeros where there is none; padding, False in ``mask``, stands behind the real positions."""
+        if mask is None:
+            return inputs[:, -1]
+        numbers_B = ops.sum(ops.cast(mask, "int32"), axis=1)
+        last_BD = ops.take_along_axis(inputs, ops.maximum(numbers_B - 1, 0)[:, None, None], axis=1)[:, 0]
+        return last_BD * ops.cast(numbers_B > 0, inputs.dtype)[:, None]
+
+
+POOLINGS = {
+    "max": GlobalMaxPooling1D,
+    "mean": GlobalMeanPooling1D,
+    "first": FirstPosition,
+    "last": LastPosition,
+}  # by the values of ``model.pooling``
 
 
 def _largest(x_BLD: Any) -> Any:

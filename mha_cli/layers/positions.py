@@ -13,7 +13,7 @@ from keras import ops
 from mha_cli.layers.arguments import Layer, check_choice, check_shares, check_sizes
 from mha_cli.layers.tokens import TokenEmbedding
 
-POSITIONS = ("learned", "sinusoidal", "none")
+POSITIONS = ("learned", "sinusoidal", "none")  # what may be added; rotary positions and linear biases are in attention
 
 
 def sinusoidal_positions(sequence_length: int, embed_dim: int) -> np.ndarray[Any, np.dtype[np.float32]]:

@@ -11,7 +11,8 @@ import numpy as np
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.parameters import context_words, encoder_length, num_outputs
 from mha_cli.config.settings import Config, LinearConfig
-from mha_cli.layers import POOLINGS, NgramLinear, PositionalEmbedding, TransformerEncoder
+from mha_cli.layers import NORMS, POOLINGS, NgramLinear, PositionalEmbedding, TransformerEncoder
+from mha_cli.layers.positions import POSITIONS
 
 BLOCK_DROPOUT = 0.1  # share of each sub-layer's output zeroed in training, in a pretrained encoder: the share that it was trained with
 
@@ -35,8 +36,8 @@ def build_classifier(
         sequence_length=encoder_length(config),
         vocabulary_size=model.num_pieces or vocabulary_size,
         embed_dim=model.embed_dim,
-        positions=model.positions,
-        norm_epsilon=model.norm_epsilon if model.num_pieces else None,
+        positions=model.positions if model.positions in POSITIONS else "none",
+        norm_epsilon=model.norm_epsilon if model.normalizes_embedding else None,
         dropout=model.embedding_dropout,
         token_options={
             "max_ngram": model.max_ngram,
@@ -58,8 +59,21 @@ def build_classifier(
             dropout=BLOCK_DROPOUT if model.num_pieces else 0.0,
             attention_implementation=attention,
             norm_epsilon=model.norm_epsilon,
+            norm=model.norm,
+            gated=model.gated,
+            causal=model.causal,
+            normalizes_attention=model.normalizes_attention(block),
+            attention_options={
+                "num_key_value_heads": model.num_key_value_heads,
+                "rotary_base": model.rotary_base_of(block),
+                "linear_biases": model.positions == "linear_biases",
+                "max_distance": model.distance(block),
+                "query_key_norm": model.norm if model.query_key_norm else None,
+            },
             name=f"encoder_{block}",
         )(x)
+    if model.normalizes_output:
+        x = NORMS[model.norm](epsilon=model.norm_epsilon, name="final_norm")(x)
     x = POOLINGS[model.pooling](name="pooling")(x)
     x = keras.layers.Dropout(model.dropout, name="dropout")(x)
     units = num_outputs(num_classes, config.is_multi_label)
@@ -160,6 +174,8 @@ def after_embedding(model: keras.Model, embedded: Any, mask: Any, linear_logits:
     x, blocks = embedded, encoder_blocks(model)
     for block, head_mask in zip(blocks, head_masks or [None] * len(blocks), strict=True):
         x = block(x, mask=mask, head_mask=head_mask)
+    if any(layer.name == "final_norm" for layer in model.layers):
+        x = model.get_layer("final_norm")(x)
     return classify(model, model.get_layer("pooling")(x, mask=mask), linear_logits)
 
 

@@ -88,16 +88,20 @@ class Operations(Protocol):
     weight: Callable[..., Any]  # a weight of the checkpoint, and its path, as an array of this kind
     norm: Callable[..., Any]  # γ (x - mean) / √(variance + ε) + β over the last axis
     affine: Callable[..., Any]  # x W + b
+    rms_norm: Callable[..., Any]  # γ x / √(mean(x²) + ε) over the last axis
     relu: Callable[..., Any]  # max(x, 0)
     gelu: Callable[..., Any]  # x Φ(x), with the normal distribution's Φ itself and not its tanh approximation
+    silu: Callable[..., Any]  # x / (1 + exp(-x))
     split_heads: Callable[..., Any]  # (B, L, H·K) to (B, H, L, K)
     merge_heads: Callable[..., Any]  # (B, H, L, K) to (B, L, H·K)
-    attention: Callable[..., Any]  # softmax(scale · q kᵀ) v over real keys
-    pool: Callable[..., Any]  # every feature's largest value over the real positions or its mean, 0 where there is none, or its first value
+    repeat_heads: Callable[..., Any]  # (B, G, M, K) to (B, n·G, M, K), each head n times
+    half_turn: Callable[..., Any]  # (a, b), the two halves of the last axis, to (-b, a)
+    attention: Callable[..., Any]  # softmax(scale · q kᵀ - slope · distance) v over real keys, not further and, if causal, not later
+    pool: Callable[..., Any]  # a feature's largest value or mean over real positions, 0 where there is none, or its first or last value
 
     # of embeddings, the linear model and the last layer
     concatenate: Callable[..., Any]
-    first_rows: Callable[..., Any]  # the first L rows of a table, given as a function of the number of rows needed
+    first_rows: Callable[..., Any]  # the first L rows of a table, given as a function of the number of rows needed, for ids or (B, L, D)
     earlier: Callable[..., Any]  # the numbers ``back`` positions before, 0 where there are none
     subword_sums: Callable[..., Any]  # for each token the sum of its subwords' rows, (B, L, D), and their number, (B, L, 1)
     with_neighbours: Callable[..., Any]  # x_t + Σ_n k_n ⊙ x_(t + n - (N - 1) / 2), a depthwise convolution and its input
@@ -145,7 +149,7 @@ class ForwardPass:
             x_BLD += self.ops.first_rows(lambda _: self.weights["embedding/position_embedding/embeddings"], ids_BL)
         elif model.positions == "sinusoidal":
             x_BLD += self.ops.first_rows(lambda length: sinusoid(length, model.embed_dim), ids_BL)
-        return self.norm(x_BLD, below(self.weights, "embedding/norm/")) if model.num_pieces else x_BLD
+        return self.norm(x_BLD, below(self.weights, "embedding/norm/")) if model.normalizes_embedding else x_BLD
 
     def pooled(self, x_BLD: Any, real_BL: Any) -> Any:
         """What all encoder blocks make of embedded tokens, pooled over the positions, (B, D)."""
@@ -153,12 +157,21 @@ class ForwardPass:
 
     def encode(self, x_BLD: Any, real_BL: Any) -> Any:
         """What the encoder's blocks make of embedded tokens, (B, L, D)."""
-        for number, num_heads in enumerate(self.model.heads):
-            x_BLD = self.block(x_BLD, real_BL, below(self.weights, f"encoder_{number}/"), num_heads)
-        return x_BLD
+        bases = [self.model.rotary_base_of(number) for number in range(self.model.num_blocks)]
+        rotations = {base: self.rotation(base, x_BLD) for base in set(bases) if base}
+        for number, base in enumerate(bases):
+            x_BLD = self.block(x_BLD, real_BL, number, rotations[base] if base else None)
+        return self.norm(x_BLD, below(self.weights, "final_norm/")) if self.model.normalizes_output else x_BLD
 
-    def block(self, x_BLD: Any, real_BL: Any, weights: Mapping[str, Any], num_heads: int) -> Any:
+    def rotation(self, base: float, x_BLD: Any) -> tuple[Any, Any]:
+        """Cosines and sines of the angles l / base^(2i/K) of rotary positions, both halves alike, (L, K) each."""
+        width = self.model.head_key_dim
+        cosines, sines = (lambda length, f=f: f(rotary_angles(length, width, base)).astype(np.float32) for f in (np.cos, np.sin))
+        return self.ops.first_rows(cosines, x_BLD), self.ops.first_rows(sines, x_BLD)
+
+    def block(self, x_BLD: Any, real_BL: Any, number: int, rotation: tuple[Any, Any] | None) -> Any:
         """One encoder block, (B, L, D)."""
+        weights = below(self.weights, f"encoder_{number}/")
 
         def norm(x: Any, name: str) -> Any:
             return self.norm(x, below(weights, f"{name}/"))
@@ -167,29 +180,46 @@ class ForwardPass:
             return self.ops.affine(x, weights[f"{name}/kernel"], weights[f"{name}/bias"])
 
         def attention(x: Any) -> Any:
-            return self.multi_head_attention(x, real_BL, below(weights, "attention/"), num_heads)
+            return self.multi_head_attention(x, real_BL, below(weights, "attention/"), number, rotation)
 
         def feed_forward(x: Any) -> Any:
-            activation = self.ops.relu if self.model.activation == "relu" else self.ops.gelu
-            return dense(activation(dense(x, "feed_forward_in")), "feed_forward_out")
+            activation = {"relu": self.ops.relu, "gelu": self.ops.gelu, "silu": self.ops.silu}[self.model.activation]
+            hidden = activation(dense(x, "feed_forward_in"))
+            return dense(hidden * dense(x, "feed_forward_gate") if self.model.gated else hidden, "feed_forward_out")
 
         if self.model.normalization == "pre":
-            attended_BLD = x_BLD + attention(norm(x_BLD, "attention_norm"))
+            attended_BLD = x_BLD + attention(norm(x_BLD, "attention_norm") if self.model.normalizes_attention(number) else x_BLD)
             return attended_BLD + feed_forward(norm(attended_BLD, "feed_forward_norm"))
         attended_BLD = norm(x_BLD + attention(x_BLD), "attention_norm")
         return norm(attended_BLD + feed_forward(attended_BLD), "feed_forward_norm")
 
     def norm(self, x: Any, weights: Mapping[str, Any]) -> Any:
-        """Layer normalization, by its weights γ and β."""
+        """Layer normalization by its weights γ and β, or RMS normalization by γ."""
+        if self.model.norm == "rms":
+            return self.ops.rms_norm(x, weights["scale"], self.model.norm_epsilon)
         return self.ops.norm(x, weights["gamma"], weights["beta"], self.model.norm_epsilon)
 
-    def multi_head_attention(self, x_BLD: Any, real_BL: Any, weights: Mapping[str, Any], num_heads: int) -> Any:
+    def multi_head_attention(
+        self, x_BLD: Any, real_BL: Any, weights: Mapping[str, Any], number: int, rotation: tuple[Any, Any] | None
+    ) -> Any:
         """Self-attention of every head, concatenated and projected, (B, L, D)."""
-        ops, width = self.ops, self.model.head_key_dim
-        projected = (ops.affine(x_BLD, weights[f"{name}_kernel"], weights[f"{name}_bias"]) for name in ("query", "key", "value"))
-        q_BHLK, k_BHMK, v_BHMK = (ops.split_heads(x_BLF, num_heads, width) for x_BLF in projected)
-        mixed_BHLK = ops.attention(q_BHLK, k_BHMK, v_BHMK, real_BL, width**-0.5)
-        return ops.affine(ops.merge_heads(mixed_BHLK, num_heads * width), weights["output_kernel"], weights["output_bias"])
+        ops, model, width, heads = self.ops, self.model, self.model.head_key_dim, self.model.heads[number]
+
+        def project(name: str, num_heads: int) -> Any:
+            projected_BLF = ops.affine(x_BLD, weights[f"{name}_kernel"], weights[f"{name}_bias"])
+            x_BHLK = ops.split_heads(projected_BLF, num_heads, width)
+            if name == "value":
+                return x_BHLK
+            if model.query_key_norm:
+                x_BHLK = self.norm(x_BHLK, below(weights, f"{name}_norm/"))
+            return x_BHLK if rotation is None else x_BHLK * rotation[0] + ops.half_turn(x_BHLK, width) * rotation[1]
+
+        shared = model.key_value_heads(number)
+        q_BHLK, k_BGMK, v_BGMK = project("query", heads), project("key", shared), project("value", shared)
+        k_BHMK, v_BHMK = (x if heads == shared else ops.repeat_heads(x, shared, heads // shared) for x in (k_BGMK, v_BGMK))
+        slopes_H = alibi_slopes(heads) if model.positions == "linear_biases" else None
+        mixed_BHLK = ops.attention(q_BHLK, k_BHMK, v_BHMK, real_BL, width**-0.5, model.distance(number), model.causal, slopes_H)
+        return ops.affine(ops.merge_heads(mixed_BHLK, heads * width), weights["output_kernel"], weights["output_bias"])
 
     def ngrams(self, ids_BL: Any, lengths: range, buckets: int) -> Any:
         """``hashed_ngrams``, with these operations."""
@@ -258,6 +288,20 @@ def sinusoid(length: int, width: int) -> Array:
     angles[:, 0::2] = np.sin(angles[:, 0::2])
     angles[:, 1::2] = np.cos(angles[:, 1::2])
     return angles.astype(np.float32)
+
+
+def rotary_angles(length: int, width: int, base: float) -> Array:
+    """L / base^(2i/K) of the pairs i of a head, once for either half, (L, K).
+
+    Source: Su et al. 2021, "RoFormer", eq. 15 and 34.
+    """
+    rates = base ** (-2.0 * (np.arange(width) % (width // 2)) / width)
+    return np.outer(np.arange(length), rates)
+
+
+def alibi_slopes(num_heads: int) -> Floats:
+    """2^(-8h/H) of the heads h = 1, …, H. Source: Press et al. 2022, "Train Short, Test Long", section 3."""
+    return (2.0 ** (-8.0 * np.arange(1, num_heads + 1) / num_heads)).astype(np.float32)
 
 
 def softmax(scores: Any) -> Any:

@@ -17,6 +17,8 @@ Weights = Mapping[str, Floats]
 
 MODERATE = 60.0  # scores of at most this size have exponentials that float32 holds, and adds up, without taking the largest score off first
 
+LOWEST = np.float32(-3e38)  # the score of a key that a query may not look at
+
 TAIL = (0.5307027145, -0.7265760135, 0.7107068705, -0.142248368, 0.127414796)
 """Coefficients of Φ(-|x|) in ``gelu``, those of the highest power first: half those of the source."""
 
@@ -42,6 +44,12 @@ class NumpyOperations:
         centred *= gamma
         centred += beta
         return centred
+
+    def rms_norm(self, x: Array, scale: Array, epsilon: float) -> Array:
+        mean_D1 = np.full((x.shape[-1], 1), 1.0 / x.shape[-1], dtype=x.dtype)
+        normed: Array = x / np.sqrt(np.square(x) @ mean_D1 + np.float32(epsilon))
+        normed *= scale
+        return normed
 
     def affine(self, x: Array, kernel: Array, bias: Array) -> Array:
         output: Array = x.reshape(-1, x.shape[-1]) @ kernel
@@ -69,6 +77,10 @@ class NumpyOperations:
         activated: Array = np.subtract(np.maximum(x, 0.0, out=size), tail, out=tail)
         return activated
 
+    def silu(self, x: Array) -> Array:
+        activated: Array = x / (np.float32(1.0) + np.exp(-x))
+        return activated
+
     def split_heads(self, x_BLF: Array, num_heads: int, width: int) -> Array:
         return x_BLF.reshape(*x_BLF.shape[:2], num_heads, width).swapaxes(1, 2)
 
@@ -76,7 +88,17 @@ class NumpyOperations:
         batch, _, length, _ = mixed_BHLK.shape
         return mixed_BHLK.swapaxes(1, 2).reshape(batch, length, width)
 
-    def attention(self, q_BHLK: Array, k_BHMK: Array, v_BHMK: Array, real_BM: Array, scale: float) -> Array:
+    def repeat_heads(self, x_BGMK: Array, num_heads: int, times: int) -> Array:
+        return np.repeat(x_BGMK, times, axis=1)
+
+    def half_turn(self, x: Array, width: int) -> Array:
+        turned: Array = np.concatenate([-x[..., width // 2 :], x[..., : width // 2]], axis=-1)
+        return turned
+
+    def attention(
+        self, q_BHLK: Array, k_BHMK: Array, v_BHMK: Array, real_BM: Array, scale: float, max_distance: int | None = None,
+        causal: bool = False, slopes_H: Array | None = None,
+    ) -> Array:  # fmt: skip
         # Scores are computed a block of texts at a time, those of long texts a block of queries: memory grows linearly with length.
         real_B1M1 = real_BM[:, None, :, None]
         k_BHMK = np.where(real_B1M1, k_BHMK, k_BHMK[:, :, :1])  # a padded key scores as the first does: it never is the largest alone
@@ -86,14 +108,20 @@ class NumpyOperations:
         batch, heads, length, width = q_BHLK.shape
         sums = np.empty((batch, heads, length, width + 1), np.float32)
         attention_BHLM = np.zeros((batch, heads, length, length) if self._keep_attention else (0,), np.float32)
-        for rows, queries in _score_blocks(batch, length, heads):
-            scores = (q_BHLK[rows, :, queries] * np.float32(scale)) @ k_BHMK[rows].swapaxes(-1, -2)
+        for rows, queries, keys in _score_blocks(batch, length, heads, max_distance):
+            scores = (q_BHLK[rows, :, queries] * np.float32(scale)) @ k_BHMK[rows, :, keys].swapaxes(-1, -2)
+            back_QM = np.arange(length)[queries, None] - np.arange(length)[keys]  # how far a key stands before the query
+            if slopes_H is not None:
+                scores -= slopes_H[:, None, None] * np.abs(back_QM)
+            if max_distance is not None or causal:
+                allowed_QM = (np.abs(back_QM) <= (max_distance or length)) & (back_QM >= (0 if causal else -length))
+                np.copyto(scores, LOWEST, where=~(allowed_QM & real_BM[rows, None, None, keys]))
             if not moderate:
                 scores -= scores.max(axis=-1, keepdims=True)
             exponentials = np.exp(scores, out=scores)
-            np.matmul(exponentials, v_and_one[rows], out=sums[rows, :, queries])
+            np.matmul(exponentials, v_and_one[rows, :, keys], out=sums[rows, :, queries])
             if self._keep_attention:
-                attention_BHLM[rows, :, queries] = exponentials * real_B1M1[rows].swapaxes(2, 3)
+                attention_BHLM[rows, :, queries, keys] = exponentials * real_B1M1[rows, :, keys].swapaxes(2, 3)
         totals_BHL1 = np.maximum(sums[..., -1:], np.float32(1e-30))  # 0 for a text without words, which looks nowhere
         if self._keep_attention:
             self.kept.append(attention_BHLM / totals_BHL1)
@@ -103,6 +131,11 @@ class NumpyOperations:
     def pool(self, x_BLD: Array, real_BL: Array, pooling: str) -> Array:
         if pooling == "first":
             return x_BLD[:, 0]
+        if pooling == "last":
+            numbers_B = np.count_nonzero(real_BL, axis=1)
+            last_BD: Array = x_BLD[np.arange(len(x_BLD)), np.maximum(numbers_B - 1, 0)]
+            last_BD *= (numbers_B > 0)[:, None]
+            return last_BD
         if pooling == "mean":
             sums_BD: Array = np.einsum("bl,bld->bd", real_BL.astype(np.float32), x_BLD)
             return sums_BD / np.maximum(np.count_nonzero(real_BL, axis=1, keepdims=True), 1).astype(np.float32)
@@ -162,13 +195,15 @@ class NumpyOperations:
         return sums_BU
 
 
-def _score_blocks(batch: int, length: int, width: int) -> Iterator[tuple[slice, slice]]:
-    """Texts and queries whose attention scores are computed together; each pair of query and key takes ``width`` numbers."""
-    rows = max(1, SCORE_BLOCK // max(1, width * length * length))
-    queries = max(1, min(length, SCORE_BLOCK // max(1, width * length)))
+def _score_blocks(batch: int, length: int, width: int, max_distance: int | None) -> Iterator[tuple[slice, slice, slice]]:
+    """Texts, queries and keys whose attention scores are computed together; each pair of query and key takes ``width`` numbers."""
+    reach = length if max_distance is None else min(length, max_distance)
+    keys = max(1, min(length, 4 * reach))  # of 2 · reach queries
+    rows = max(1, SCORE_BLOCK // max(1, width * length * keys))
+    queries = max(1, min(length, 2 * reach, SCORE_BLOCK // (width * keys)))
     for row in range(0, batch, rows):
         for query in range(0, length, queries):
-            yield slice(row, row + rows), slice(query, query + queries)
+            yield slice(row, row + rows), slice(query, query + queries), slice(max(0, query - reach), query + queries + reach)
 
 
 def _largest_norm(x_BHLK: Array) -> float:

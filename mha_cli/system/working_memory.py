@@ -58,9 +58,10 @@ class MemoryEstimate:
     def _num_bytes(self, texts: int, length: int) -> int:
         model, tokens, heads = self.model, texts * length, max(self.model.heads)
         sinusoid = 6 * FLOAT * length * model.embed_dim if model.positions == "sinusoidal" else 0
-        projections = FLOAT * tokens * heads * (11 * model.head_key_dim + 3)  # queries, keys, values and what a head mixes
+        turned = 6 if model.positions == "rotary" else 0
+        projections = FLOAT * tokens * heads * ((11 + turned) * model.head_key_dim + 3)  # queries, keys, values and what a head mixes
         attention = projections + self._score_bytes(texts, length, heads)
-        feed_forward = FLOAT * tokens * (4 if model.activation == "gelu" else 2) * model.feed_forward_dim
+        feed_forward = FLOAT * tokens * ((2 if model.activation == "relu" else 4) + 2 * model.gated) * model.feed_forward_dim
         encoder = FLOAT * ARRAYS_OF_WIDTH * tokens * model.embed_dim + max(attention, feed_forward)
         last = FLOAT * ARRAYS_OF_CLASSES * texts * self.num_classes
         subwords = self._subword_bytes(tokens, model.embed_dim) if model.subword_buckets else 0

@@ -27,6 +27,7 @@ def argmax_suffices(config: Config, mean_length: float) -> bool:
     return (
         model.pooling == "max"
         and not (model.num_pieces or config.training.few_labels)  # a pretrained encoder has dropout in its blocks
+        and not (model.positions in ("rotary", "linear_biases") or model.max_distance or model.causal)  # gathered queries lose positions
         and mean_length > LEAST_POSITIONS * model.embed_dim * (1.0 - model.dropout)
     )
 

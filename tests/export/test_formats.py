@@ -36,7 +36,12 @@ CASES: dict[str, dict[str, Any]] = {
     "subwords": {"subword_buckets": 32},
     "subwords-in-linear": {**SUBWORDS, "subword_buckets": 0, "class_names": tuple(map(str, range(77)))},
     "no-positions": {"positions": "none"},
-}
+    "rotary-local-grouped": {
+        "positions": "rotary", "num_blocks": 3, "num_heads": 4, "num_key_value_heads": 2, "key_dim": 6, "max_distance": 2,
+        "global_every": 2, "normalization": "pre", "norm": "rms", "query_key_norm": True, "gated": True, "activation": "silu",
+    },
+    "linear-biases-causal-last": {"positions": "linear_biases", "causal": True, "pooling": "last"},
+}  # fmt: skip
 ALL_AT_ONCE = {
     **SUBWORDS,
     **CASES["pre-three-classes"],

@@ -72,9 +72,14 @@ def test_honours_the_layer_contract(normalization: str, tmp_path: Path) -> None:
         "dropout": 0.2,
         "attention_implementation": "per_head",
         "norm_epsilon": 1e-6,
+        "norm": "rms",
+        "gated": True,
+        "causal": True,
+        "normalizes_attention": normalization == "post",
+        "attention_options": {"num_key_value_heads": 1, "max_distance": 3, "linear_biases": True},
     }
     inputs = [np.random.default_rng(0).normal(size=(BATCH, LENGTH, 11)).astype(np.float32)]
-    at_default = ["normalization"] if normalization == "post" else []
+    at_default = ["normalization", "normalizes_attention"] if normalization == "post" else []
     check_layer(TransformerEncoder, arguments, inputs, (BATCH, LENGTH, 11), tmp_path, keeps_mask=True, at_default=at_default)
 
 

@@ -16,7 +16,9 @@ from mha_cli.layers.fast.blockwise import blockwise_attention
 from mha_cli.layers.fast.folded import folded_attention
 from mha_cli.layers.fast.fused import merge_heads, project_heads, softmax
 from mha_cli.layers.fast.kernels import kernel_attention, kernel_takes
+from mha_cli.layers.fast.local import local_attention
 from mha_cli.layers.numerics import dot_products, drop
+from mha_cli.layers.since_2017 import within
 from mha_cli.system.working_memory import MOST_SCORES_AT_ONCE
 
 
@@ -29,19 +31,22 @@ class FusedAttention(MultiHeadAttention):
         if self.head_by_head:
             return super().attend(query, key, value, mask, gate, dropout)
         needs_weights, causal = hints
-        needs_formula = needs_weights or self.attention_score == "additive"
+        needs_formula = needs_weights or self.attention_score == "additive" or self.linear_biases
         same_keys = gate is None and (mask is None or tuple(mask.shape[1:3]) == (1, 1))  # for all heads and queries
-        if same_keys and not dropout and not needs_formula and self.folds():
+        if same_keys and not dropout and not needs_formula and self.compares_inputs() and self.folds():
             return folded_attention(self, query, key, value, mask, self.mix), None
-        q_BHLK = project_heads(query, self.query_kernel, self.query_bias)
-        k_BHMK = project_heads(key, self.key_kernel, self.key_bias)
-        v_BHMV = project_heads(value, self.value_kernel, self.value_bias)
+        q_BHLK, k_BHMK, v_BHMV = self.project(query, key, value, project_heads)
         if needs_formula:
             mixed_BHLV, weights_BHLM = self.formula(q_BHLK, k_BHMK, v_BHMV, mask, gate, dropout)
         else:
             mixed_BHLV, weights_BHLM = self.mix(q_BHLK, k_BHMK, v_BHMV, mask, dropout, self.use_scale, causal), None
             mixed_BHLV = mixed_BHLV if gate is None else mixed_BHLV * gate
         return merge_heads(mixed_BHLV, self.output_kernel, self.output_bias), weights_BHLM
+
+    def compares_inputs(self) -> bool:
+        """Whether a score depends on two inputs alone, so that kernels can be multiplied first; see ``folded.py``."""
+        parts = self.query_key_norm, self.rotary_base, self.max_distance
+        return parts == (None, None, None) and self.num_key_value_heads in (None, self.num_heads)
 
     def folds(self) -> bool:
         """Whether calls are folded if their arguments allow it."""
@@ -50,6 +55,7 @@ class FusedAttention(MultiHeadAttention):
     def mix(self, q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any, dropout: float, scaled: bool, causal: bool = False) -> Any:
         """The mixed values, (B, H, L, V); ``causal`` says that the mask is ``look_ahead_mask`` alone."""
         q_BHLK = q_BHLK * q_BHLK.shape[-1] ** -0.5 if scaled else q_BHLK
+        mask_BHLM = within(self.max_distance, mask_BHLM, ops.shape(q_BHLK)[2], ops.shape(k_BHMK)[2])
         weights_BHLM = ops.cast(softmax(dot_products(q_BHLK, k_BHMK), mask_BHLM), v_BHMV.dtype)
         return ops.matmul(drop(weights_BHLM, dropout, self.seed_generator), v_BHMV)
 
@@ -61,6 +67,9 @@ class BlockwiseAttention(FusedAttention):
     def mix(self, q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any, dropout: float, scaled: bool, causal: bool = False) -> Any:
         """The mixed values, a block of queries at a time."""
         seed = self.seed_generator.next() if dropout else None
+        if self.max_distance is not None and (mask_BHLM is None or mask_BHLM.shape[2] == 1):
+            return local_attention(q_BHLK, k_BHMK, v_BHMV, self.max_distance, mask_BHLM, dropout, seed, scaled=scaled)
+        mask_BHLM = within(self.max_distance, mask_BHLM, ops.shape(q_BHLK)[2], ops.shape(k_BHMK)[2])
         return blockwise_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, seed, scaled=scaled)
 
 
@@ -81,7 +90,7 @@ class FastAttention(BlockwiseAttention):
 
     def mix(self, q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any, dropout: float, scaled: bool, causal: bool = False) -> Any:
         """The mixed values, in the fastest way that the memory allows."""
-        if not dropout and kernel_takes(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, causal):
+        if not dropout and self.max_distance is None and kernel_takes(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, causal):
             return kernel_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, causal, scaled)
         arguments = self, q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, scaled
         in_blocks, at_once = partial(BlockwiseAttention.mix, *arguments), partial(FusedAttention.mix, *arguments)
