@@ -163,7 +163,7 @@ class MultiHeadAttention(PartsSince2017):
         """The formula that ``attention_score`` names, for all heads or for one, times the factor of each head."""
         mask, bias = self.of_distances(q, k, mask, head)
         if self.attention_score == "additive":
-            mixed, weights = additive_attention(q, k, v, self.score_kernel[head], mask, dropout, self.seed_generator)
+            mixed, weights = additive_attention(q, k, v, self.score_kernel[head], mask, dropout, self.seed_generator, bias)
         else:
             mixed, weights = scaled_dot_product_attention(q, k, v, mask, dropout, self.seed_generator, self.use_scale, bias)
         return mixed if gate is None else mixed * gate, weights

@@ -52,7 +52,13 @@ ALL_AT_ONCE = {
 TWO_LABELS = {**CASES["two-blocks-gelu"], **CASES["no-positions"], "task": "multi-label"}
 TRACED = [
     pytest.param(format_name, model, marks=pytest.mark.exhaustive)
-    for format_name, model in (("saved-model", ALL_AT_ONCE), ("litert", ALL_AT_ONCE), ("litert", TWO_LABELS))
+    for format_name, model in (
+        ("saved-model", ALL_AT_ONCE),
+        ("litert", ALL_AT_ONCE),
+        ("litert", TWO_LABELS),
+        ("litert", CASES["rotary-local-grouped"]),
+        ("litert", CASES["linear-biases-causal-last"]),
+    )
 ]
 """Formats that are traced from the layers, which have tests of their own, in seconds each; LiteRT's file is made of a SavedModel."""
 UNREAD_BY_OPENVINO = [("litert", ALL_AT_ONCE)]
@@ -90,7 +96,7 @@ def carries_vocabulary_and_settings(exported: Path, checkpoint: Checkpoint) -> N
 @pytest.mark.parametrize(
     ("format_name", "model"),
     [*(("onnx", model) for model in CASES.values()), *TRACED],
-    ids=[*(f"onnx-{name}" for name in CASES), "saved-model", "litert", "litert-two-labels"],
+    ids=[*(f"onnx-{name}" for name in CASES), "saved-model", "litert", "litert-two-labels", "litert-rotary", "litert-linear-biases"],
 )
 def test_the_export_says_what_predict_says(format_name: str, model: dict[str, Any], mha: Mha, tmp_path: Path) -> None:
     """TensorFlow and LiteRT write in a process of their own, where native code would be heard on stderr."""
