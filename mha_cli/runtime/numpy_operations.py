@@ -110,12 +110,8 @@ class NumpyOperations:
         attention_BHLM = np.zeros((batch, heads, length, length) if self._keep_attention else (0,), np.float32)
         for rows, queries, keys in _score_blocks(batch, length, heads, max_distance):
             scores = (q_BHLK[rows, :, queries] * np.float32(scale)) @ k_BHMK[rows, :, keys].swapaxes(-1, -2)
-            back_QM = np.arange(length)[queries, None] - np.arange(length)[keys]  # how far a key stands before the query
-            if slopes_H is not None:
-                scores -= slopes_H[:, None, None] * np.abs(back_QM)
-            if max_distance is not None or causal:
-                allowed_QM = (np.abs(back_QM) <= (max_distance or length)) & (back_QM >= (0 if causal else -length))
-                np.copyto(scores, LOWEST, where=~(allowed_QM & real_BM[rows, None, None, keys]))
+            if max_distance is not None or causal or slopes_H is not None:
+                _by_distance(scores, queries, keys, real_BM[rows, None, None, keys], max_distance, causal, slopes_H)
             if not moderate:
                 scores -= scores.max(axis=-1, keepdims=True)
             exponentials = np.exp(scores, out=scores)
@@ -193,6 +189,20 @@ class NumpyOperations:
         for some in blocks(rows_BN.shape[1], len(rows_BN) * table_RU[0].nbytes):
             sums_BU += np.einsum("bn,bnu->bu", weights_BN[:, some], table_RU.take(rows_BN[:, some], axis=0))
         return sums_BU
+
+
+def _by_distance(
+    scores_BHQM: Array, queries: slice, keys: slice, real_B11M: Array, max_distance: int | None, causal: bool, slopes_H: Array | None
+) -> None:
+    """Lower the scores of a block by slope and distance, and take away those of keys that are further, later or padding."""
+    length = keys.stop if max_distance is None else max_distance
+    _, _, num_queries, num_keys = scores_BHQM.shape
+    back_QM = np.arange(queries.start, queries.start + num_queries)[:, None] - np.arange(keys.start, keys.start + num_keys)
+    if slopes_H is not None:
+        scores_BHQM -= slopes_H[:, None, None] * np.abs(back_QM)
+    if max_distance is not None or causal:
+        allowed_QM = (back_QM <= length) & (back_QM >= (0 if causal else -length))
+        np.copyto(scores_BHQM, LOWEST, where=~(allowed_QM & real_B11M))
 
 
 def _score_blocks(batch: int, length: int, width: int, max_distance: int | None) -> Iterator[tuple[slice, slice, slice]]:
