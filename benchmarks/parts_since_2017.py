@@ -20,7 +20,7 @@ BASE = (
 )  # fmt: skip
 OF_SETS = {  # settings by the set: IMDB has many long texts
     "imdb": (
-        "data.source=tfds", "data.validation_share=0.05", "text.sequence_length=256", "training.epochs=3", "training.learning_rate=0.001",
+        "data.source=tfds", "data.validation_share=0.05", "text.sequence_length=200", "training.epochs=2", "training.learning_rate=0.001",
     ),
     "": ("text.sequence_length=100", "training.epochs=15", "training.learning_rate=0.002"),
 }  # fmt: skip
