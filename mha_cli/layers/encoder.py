@@ -134,10 +134,7 @@ class TransformerEncoder(Layer):
         return self._added(self.attention(query, value, **masks, training=training), training)
 
     def feed_forward(self, x_BLD: Any, training: bool | None = None) -> Any:
-        """The feed-forward term of the residual sum at every position: f(x W_1 + b_1) W_2 + b_2.
-
-        With gates: (f(x W_1 + b_1) ∘ (x V + c)) W_2 + b_2.
-        """
+        """The feed-forward term of the residual sum: f(x W_1 + b_1) W_2 + b_2, or gated (f(x W_1 + b_1) ∘ (x V + c)) W_2 + b_2."""
         hidden_BLF = self.feed_forward_in(x_BLD)
         return self._added(self.feed_forward_out(hidden_BLF * self.feed_forward_gate(x_BLD) if self.gated else hidden_BLF), training)
 

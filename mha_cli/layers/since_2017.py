@@ -1,7 +1,6 @@
 """What attention has learned since 2017, a function each, and the arguments of the layer that add them.
 
-The formula of attention stays as it is: the parts change what goes into it. docs/attention.md, "Attention since 2017", draws them and
-computes each by hand.
+The formula of attention stays as it is: the parts change what goes into it. docs/attention.md draws them and computes each by hand.
 
 Axes: B batch, L length, H heads, G heads of keys and values, M key length, K key width per head.
 """
@@ -40,9 +39,7 @@ def rotary_positions(x_BHLK: Any, base: float = 10_000.0) -> Any:
 def linear_biases(num_heads: int, query_length: Any, key_length: Any) -> Any:
     """-2^(-8h/H) |l - m|, what head h = 1, …, H adds to the score of a query at l and a key at m, float32 (H, L, M).
 
-    The paper's queries look back only, so that its distance is l - m.
-
-    Source: Press et al. 2022, "Train Short, Test Long: Attention with Linear Biases Enables Input Length Extrapolation", section 3.
+    Source: Press et al. 2022, "Train Short, Test Long" (ALiBi), section 3, where queries look back only.
     """
     slope_H11 = (2.0 ** (-8.0 * np.arange(1, num_heads + 1) / num_heads)).astype(np.float32)[:, None, None]
     return -slope_H11 * ops.cast(distances(query_length, key_length), "float32")

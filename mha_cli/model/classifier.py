@@ -11,8 +11,9 @@ import numpy as np
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.parameters import context_words, encoder_length, num_outputs
 from mha_cli.config.settings import Config, LinearConfig
-from mha_cli.layers import NORMS, POOLINGS, NgramLinear, PositionalEmbedding, TransformerEncoder
+from mha_cli.layers import POOLINGS, NgramLinear, PositionalEmbedding, TransformerEncoder
 from mha_cli.layers.positions import POSITIONS
+from mha_cli.layers.since_2017 import NORMS
 
 BLOCK_DROPOUT = 0.1  # share of each sub-layer's output zeroed in training, in a pretrained encoder: the share that it was trained with
 

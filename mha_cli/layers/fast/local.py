@@ -1,7 +1,7 @@
 """Attention to neighbours only, in time and memory that grow linearly with length.
 
-Queries are cut into blocks of 2d, and each block meets the 4d keys from d before it to d after it: four numbers a query where the mask
-``within`` would have M. The formula stays the plain one, over one more axis.
+Queries are cut into blocks of 2d, and each block meets the 4d keys from d before it to d after it: 4d scores a query instead of M. The
+formula stays the plain one, over one more axis.
 
 Axes: B batch, H heads, L query length, M key length, N blocks, Q queries of a block, W keys around it, K key width per head, V value width
 per head.
