@@ -2,7 +2,8 @@
 
     python benchmarks/parts_since_2017.py FOLDER trec6 mr imdb        # NAME_train.csv and NAME_test.csv; imdb comes from TFDS
 
-IMDB is learnt from 10,000 reviews. All encoders have two blocks, 64 units and 4 heads, and no linear model; accuracies are means over seeds, with the lowest and the highest.
+IMDB is learnt from 10,000 reviews. All encoders have two blocks, 64 units and 4 heads, and no linear model. Accuracies are means over
+seeds, with the lowest and the highest.
 """
 
 import argparse
@@ -20,7 +21,8 @@ BASE = (
 )  # fmt: skip
 OF_SETS = {  # settings by the set: IMDB has many long texts
     "imdb": (
-        "data.source=tfds", "data.train_split=train[:40%]", "data.validation_share=0.05", "text.sequence_length=200", "training.epochs=3", "training.learning_rate=0.001",
+        "data.source=tfds", "data.train_split=train[:40%]", "data.validation_share=0.05", "text.sequence_length=200",
+        "training.epochs=3", "training.learning_rate=0.001",
     ),
     "": ("text.sequence_length=100", "training.epochs=15", "training.learning_rate=0.002"),
 }  # fmt: skip
