@@ -13,7 +13,17 @@ from keras import ops
 
 from mha_cli.layers.arguments import AttentionLayer, check_choice, check_sizes
 
-NORMS = {"layer": keras.layers.LayerNormalization, "rms": keras.layers.RMSNormalization}
+
+@keras.saving.register_keras_serializable(package="mha")
+class RMSNormalization(keras.layers.RMSNormalization):
+    """Keras's layer, which passes the mask on."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+
+NORMS = {"layer": keras.layers.LayerNormalization, "rms": RMSNormalization}
 """Normalizations by name. RMS(x) = γ x / √(mean(x²) + ε): without the mean of layer normalization, and without its β.
 
 Source: Zhang and Sennrich 2019, "Root Mean Square Layer Normalization", eq. 4; of queries and keys: Henry et al. 2020, "Query-Key
