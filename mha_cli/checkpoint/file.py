@@ -78,8 +78,8 @@ class Checkpoint:
     def text_pipeline(self) -> TextPipeline:
         """The way from a text to what the model reads; a large tokenizer takes a fifth of a second."""
         text, rows, name = self.config.text, self.config.model.num_pieces, f"{self.name or 'this model'}: {TOKENIZER}"
-        length = encoder_length(self.config)
-        pieces = None if self.tokenizer is None else PieceTokenizer(self.tokenizer, rows, length, text.truncation, name)
+        limits = encoder_length(self.config), text.truncation
+        pieces = None if self.tokenizer is None else PieceTokenizer(self.tokenizer, rows, *limits, name, text.prompt or "")
         return TextPipeline(text, self.vocabulary, pieces)
 
     def __getstate__(self) -> dict[str, Any]:

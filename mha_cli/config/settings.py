@@ -6,6 +6,7 @@ The models are frozen and refuse unknown keys. The resolved config travels insid
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Annotated, Any, Literal, Self
+from unicodedata import category
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, field_validator, model_validator
 
@@ -173,11 +174,16 @@ class TextConfig(Settings):
     subword_characters: int = Field(0, ge=0, le=100, description="Characters of a word from which subwords are read; 0 for none.")
 
     max_pieces: int | None = Field(None, ge=3, le=100_000, description="Most pieces that a pretrained encoder reads; null is its limit.")
+    prompt: str | None = Field(
+        None, max_length=1_000, description="Text before every text that a pretrained encoder reads; null is its folder's, '' is none."
+    )
 
     def _faults(self) -> Iterator[str]:
         characters, shortest = self.subword_characters, min(SUBWORD_LENGTHS)
         if 0 < characters < shortest:
             yield f"subword_characters={characters} is less than the shortest subword; take {shortest} or more, or 0"
+        if any(category(character) == "Cc" and character not in "\n\t" for character in self.prompt or ""):
+            yield "prompt has control characters; leave them out"
 
     @property
     def token_shape(self) -> tuple[int | None, ...]:
@@ -486,6 +492,8 @@ class Config(Settings):
             yield "linear.ngram_embeddings=true learns what model.vectors brings; take ngram_embeddings=false, or vectors=null"
         if self.model.vectors and self.training.base:
             yield "model.vectors goes with a training from the start, not with training.base; train anew on all texts"
+        if self.text.prompt and not self.model.pretrained:
+            yield "text.prompt is for a pretrained encoder, and there is none; take prompt=null, or set model.pretrained"
         if self.model.pretrained and self.training.word_dropout:
             yield f"training.word_dropout={self.training.word_dropout} drops words, and model.pretrained reads pieces; take 0"
         if self.training.teacher == "linear" and not self.linear:

@@ -90,6 +90,8 @@ def prepare(
     if config.model.pretrained:
         pretrained = read_pretrained(Path(config.model.pretrained))
         config = with_pretrained(config, pretrained)
+        if config.text.prompt:
+            callbacks.note(f'text.prompt: the encoder reads "{printable(config.text.prompt)}" before every text')
     if base:
         refuse_other_settings(base, config, num_stages)
     run = config.training.teacher

@@ -11,14 +11,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from os.path import isdir, lexists
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO
 
 import numpy as np
+from pydantic import ValidationError
 
 from mha_cli.arrays import Floats
 from mha_cli.config.settings import Config, TextConfig
 from mha_cli.errors import MhaError, need, printable, reason_of, shown_path
-from mha_cli.pretrained.families import FAMILIES, WORDS, Architecture, Family, unusable
+from mha_cli.pretrained.families import FAMILIES, Architecture, Family, Pooling, unusable
 from mha_cli.system.input_files import open_regular
 from mha_cli.text.pieces import MAX_TOKENIZER_BYTES, PieceTokenizer
 
@@ -37,12 +38,13 @@ FLAGS = {  # settings of ``tokenizer_config.json`` that most classes of transfor
     "tokenize_chinese_chars": "handle_chinese_chars", "add_prefix_space": "add_prefix_space",
 }  # fmt: skip
 WITHOUT_FLAGS = ("PreTrainedTokenizerFast", "TokenizersBackend")  # classes that take ``tokenizer.json`` as it is
+WITHOUT_PROMPT = "write null as its default_prompt_name, and set text.prompt"
 PARTS_OF_A_FOLDER = "a pretrained encoder has config.json, model.safetensors and tokenizer.json"
 
-Pooling = Literal["mean", "max", "first"]
 POOLINGS: dict[str, Pooling] = {  # by sentence-transformers' names, from 5.4 on and before; of several, the first here counts
     "mean": "mean", "pooling_mode_mean_tokens": "mean", "mean_sqrt_len_tokens": "mean", "pooling_mode_mean_sqrt_len_tokens": "mean",
     "cls": "first", "pooling_mode_cls_token": "first", "max": "max", "pooling_mode_max_tokens": "max",
+    "lasttoken": "last", "pooling_mode_lasttoken": "last",
 }  # fmt: skip
 
 
@@ -50,16 +52,18 @@ POOLINGS: dict[str, Pooling] = {  # by sentence-transformers' names, from 5.4 on
 class PretrainedEncoder:
     """An encoder that others have trained."""
 
+    family: Family
     architecture: Architecture  # its sizes
-    pooling: Pooling  # how its authors pool hidden states; ``mean`` where they do not say
-    max_pieces: int  # longest text that it was made for, in pieces, the two special ones included
+    pooling: Pooling  # how its authors pool hidden states, or what is usual in its family
+    max_pieces: int  # longest text that it was made for, in pieces, special ones included
+    prompt: str  # text that its authors put before every text; empty for none
     weights: dict[str, Floats]  # float32 arrays by Keras variable path, as ``parameter_table`` names them
     tokenizer: bytes  # the bytes of ``tokenizer.json``
 
     def piece_tokenizer(self, settings: TextConfig) -> PieceTokenizer:
         """The tokenizer as a config cuts texts."""
         longest = settings.max_pieces or self.max_pieces
-        return PieceTokenizer(self.tokenizer, self.architecture.num_rows, longest, settings.truncation, TOKENIZER)
+        return PieceTokenizer(self.tokenizer, self.architecture.num_rows, longest, settings.truncation, TOKENIZER, settings.prompt or "")
 
 
 def read_pretrained(folder: Path) -> PretrainedEncoder:
@@ -75,40 +79,41 @@ def read_pretrained(folder: Path) -> PretrainedEncoder:
         given_name = printable(name) if isinstance(name, str) else "missing"
         raise unusable(path, f"model_type is {given_name}", f"mha reads these families: {', '.join(FAMILIES)}")
     architecture = family.architecture(described, path)
-    if architecture.num_weights * min(DTYPES.values()) > MAX_WEIGHT_BYTES:
-        raise unusable(path, f"describes {architecture.num_weights:,} weights", SMALLER)
+    if (num_weights := family.num_weights(architecture)) * min(DTYPES.values()) > MAX_WEIGHT_BYTES:
+        raise unusable(path, f"describes {num_weights:,} weights", SMALLER)
     path = transformer / TOKENIZER if lexists(transformer / TOKENIZER) else folder / TOKENIZER
     tokenizer = _bytes(path, MAX_TOKENIZER_BYTES)
     pieces = PieceTokenizer(tokenizer, architecture.vocabulary_size, architecture.max_pieces, "head", shown_path(path))
+    if architecture.padding_id is None:
+        architecture.padding_id = pieces.padding_id
     if pieces.padding_id != architecture.padding_id:
         theirs = f"its padding has the id {pieces.padding_id}, and pad_token_id of config.json is {architecture.padding_id}"
         raise unusable(path, theirs, "the files belong to different encoders")
-    longest = _longest_text(path, transformer, pieces.flags)
-    weights = _weights(transformer, family, architecture)
-    return PretrainedEncoder(architecture, pooling, int(min(longest, architecture.max_pieces)), weights, tokenizer)
+    longest, prompt = _longest_text(path, transformer, pieces.flags), _prompt(folder / "config_sentence_transformers.json")
+    weights, most = _weights(transformer, family, architecture), architecture.max_pieces
+    return PretrainedEncoder(family, architecture, pooling or family.pooling, int(min(longest, most)), prompt, weights, tokenizer)
 
 
 def with_pretrained(config: Config, encoder: PretrainedEncoder) -> Config:
-    """The config with all that the encoder decides: its sizes, its pooling and, if the config says nothing, its longest text."""
+    """The config with all that the encoder decides: its sizes and, if the config says nothing, its pooling, longest text and prompt."""
     sizes, longest = encoder.architecture, encoder.max_pieces
     asked = config.text.max_pieces or longest
     if asked > sizes.max_pieces:
         most = sizes.max_pieces
         raise MhaError(f"text.max_pieces={asked}: the encoder has {most} positions", f"take text.max_pieces={most} or less")
-    same = ("embed_dim", "num_blocks", "num_heads", "feed_forward_dim", "activation", "norm_epsilon")
-    decided = {name: getattr(sizes, name) for name in same} | {"num_pieces": sizes.num_rows}
-    decided |= {"positions": "learned", "normalization": "post"}
+    decided = encoder.family.model_settings(sizes)
     if "pooling" not in config.model.model_fields_set:
         decided["pooling"] = encoder.pooling
-    return config.changed(text={"max_pieces": asked}, model=decided)
+    prompt = {"prompt": encoder.prompt} if encoder.prompt and config.text.prompt is None else {}
+    return config.changed(text={"max_pieces": asked, **prompt}, model=decided)
 
 
-def _sentence_transformers(folder: Path) -> tuple[Path, Pooling]:
-    """The folder of the encoder itself and its pooling, as sentence-transformers describes them."""
+def _sentence_transformers(folder: Path) -> tuple[Path, Pooling | None]:
+    """The folder of the encoder itself and its pooling, as sentence-transformers describes them; None if it does not."""
     path = folder / "modules.json"
     if not lexists(path):
-        return folder, "mean"
-    pooling: Pooling = "mean"
+        return folder, None
+    pooling: Pooling | None = None
     modules, transformer = read_json(path, list), folder
     for module in modules:
         if not isinstance(module, dict) or not all(isinstance(module.get(key), str) for key in ("type", "path")):
@@ -127,13 +132,32 @@ def _sentence_transformers(folder: Path) -> tuple[Path, Pooling]:
 
 def _pooling(path: Path) -> Pooling:
     described = read_json(path)
+    if described.get("include_prompt") is False:
+        raise unusable(path, "include_prompt is false, and mha pools the prompt as well", "write true, if the encoder needs no prompt")
     on = [name for name, value in described.items() if name.startswith("pooling_mode_") and value is True]
     named = described.get("pooling_mode", on or "mean")
     chosen = named if isinstance(named, list) else [named]
     for name, pooling in POOLINGS.items():
         if name in chosen:
             return pooling
-    raise unusable(path, f"pools by {printable(', '.join(map(str, chosen)))}", "mha pools by mean, cls or max")
+    raise unusable(path, f"pools by {printable(', '.join(map(str, chosen)))}", "mha pools by mean, cls, max or lasttoken")
+
+
+def _prompt(path: Path) -> str:
+    """The text that sentence-transformers puts before every text."""
+    described = read_json(path) if lexists(path) else {}
+    name, prompts = described.get("default_prompt_name"), described.get("prompts")
+    if name is None:
+        return ""
+    prompt = prompts.get(name) if isinstance(name, str) and isinstance(prompts, dict) else None
+    try:
+        if isinstance(prompt, str):
+            return TextConfig(prompt=prompt).prompt or ""
+    except ValidationError as error:
+        raise unusable(
+            path, f"prompt {printable(name)}: {error.errors()[0]['msg'].removeprefix('Value error, ')}", WITHOUT_PROMPT
+        ) from None
+    raise unusable(path, f"default_prompt_name is {printable(str(name))}, and prompts has no text of that name", WITHOUT_PROMPT)
 
 
 def _longest_text(tokenizer: Path, transformer: Path, flags: Mapping[str, bool]) -> float:
@@ -153,7 +177,7 @@ def _longest_text(tokenizer: Path, transformer: Path, flags: Mapping[str, bool])
         problem = f"{FLAGS[name]} is {flag}, and {name} of {path.name} is {not flag}"
         raise unusable(tokenizer, problem, "write into both what the encoder was trained with")
     limits = of_sentences.get("max_seq_length"), of_pieces.get("model_max_length")
-    return next((limit for limit in limits if isinstance(limit, int | float) and limit > 2), math.inf)
+    return next((limit for limit in limits if isinstance(limit, int | float) and limit >= 3), math.inf)
 
 
 def open_tensors(path: Path, stack: ExitStack) -> Any:
@@ -180,8 +204,8 @@ def _weights(folder: Path, family: Family, architecture: Architecture) -> dict[s
             file = open_tensors(path, stack)
             for name in file.keys():  # noqa: SIM118, it is no dictionary
                 tensors[name.replace("Norm.gamma", "Norm.weight").replace("Norm.beta", "Norm.bias")] = (path, file, name)
-        prefix = next((name.removesuffix(WORDS) for name in tensors if name.endswith(WORDS)), "")
-        beginnings = (prefix + "embeddings.", prefix + family.block)
+        prefix = next((name.removesuffix(family.words) for name in tensors if name.endswith(family.words)), "")
+        beginnings = (prefix + family.words.partition(".")[0], prefix + family.block)
         slices = [file.get_slice(theirs) for name, (_, file, theirs) in tensors.items() if name.startswith(beginnings)]
         size = sum(DTYPES.get(tensor.get_dtype(), 0) * math.prod(tensor.get_shape()) for tensor in slices)
         if size > MAX_WEIGHT_BYTES:

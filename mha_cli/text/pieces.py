@@ -1,7 +1,8 @@
 """Text to the pieces that a pretrained encoder was trained on, by the Hugging Face library ``tokenizers``.
 
 ``tokenizer.json`` comes from outside, and the library sees only what was checked: parts of the families that we read, no regular
-expression, which could take for ever, but that of XLM-R, and nothing that takes much memory, lengthens texts or lets the library panic.
+expression, which could take for ever, but those of XLM-R and Qwen, and nothing that takes much memory, lengthens texts or lets the
+library panic.
 """
 
 import base64
@@ -27,43 +28,56 @@ PARTS = {  # parts of a tokenizer that may be there, by their types
     "normalizer": {
         "BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "Precompiled", "Replace", "Sequence", "Strip", "StripAccents",
     },
-    "pre_tokenizer": {"BertPreTokenizer", "ByteLevel", "Metaspace", "Sequence", "Whitespace", "WhitespaceSplit"},
+    "pre_tokenizer": {"BertPreTokenizer", "ByteLevel", "Metaspace", "Sequence", "Split", "Whitespace", "WhitespaceSplit"},
     "model": {"BPE", "Unigram", "WordPiece"},
-    "post_processor": {"BertProcessing", "RobertaProcessing", "TemplateProcessing"},
+    "post_processor": {"BertProcessing", "ByteLevel", "RobertaProcessing", "Sequence", "TemplateProcessing"},
 }  # fmt: skip
 LENGTHEN = {"BertNormalizer", "ByteLevel", "Lowercase", "Metaspace", "NFC", "NFD", "NFKC", "NFKD", "Precompiled"}  # may lengthen: one each
-PATTERN = " {2,}"  # the only regular expression that may be there
+PATTERN = " {2,}"  # the only regular expression that a normalizer may have
+WORDS_OF_QWEN = (  # the one of ``Split``; of a run of white space it reads each character three times at most, so its time is linear
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 PIECE_BYTES, CHUNK = 1_000, 1_000  # memory for a byte of a text while it is cut, and characters that are normalized at a time
 TWO_BETWEEN = "two between"  # flag of a tokenizer
-PADDING_NAMES, RARE = ("[PAD]", "<pad>"), "\N{UGARITIC LETTER ALPA}"
+PADDING_NAMES, RARE = ("[PAD]", "<pad>", "<|endoftext|>"), "\N{UGARITIC LETTER ALPA}"
 ANEW, ANOTHER = "fetch the file anew", "take another encoder"
+
+Ends = tuple[list[int], list[int]]  # ids of the special pieces before a text and after it, one or none
 
 
 class PieceTokenizer:
-    """From a text to the ids of its pieces, between the two special pieces that begin and end it; padding has the id 0.
+    """From a text to the ids of its pieces, after the special piece that begins it and before the one that ends it; padding has the id 0.
 
     ``description`` is ``tokenizer.json``; every id is below ``num_rows``. Of a text longer than ``max_pieces``, special ones included,
-    ``truncation`` says which part is kept; see ``cut``.
+    ``truncation`` says which part is kept; see ``cut``. The prompt comes before every text, and is kept.
     """
 
-    def __init__(self, description: bytes, num_rows: int, max_pieces: int, truncation: str, name: str) -> None:
+    def __init__(self, description: bytes, num_rows: int, max_pieces: int, truncation: str, name: str, prompt: str = "") -> None:
         from tokenizers import Tokenizer
 
         os.environ["TOKENIZERS_PARALLELISM"] = "false"  # its threads would not survive a fork; we have processes of our own
         self._name = name
-        checked, self._ends, self.flags = _checked(description, name)
+        checked, (self._begin, self._end), self.flags = _checked(description, name)
+        self._prompt = prompt
         self._num_between = 2 if self.flags.get(TWO_BETWEEN) else 1  # ends of a text that stand between the parts of one
         self._bytes = PIECE_BYTES * (2 if {"ByteLevel", "Metaspace"} <= self.flags.keys() else 1)  # both lengthen every piece
         with self._library():
             self._tokenizer = Tokenizer.from_buffer(checked)
             self._tokenizer.encode(RARE)  # which shows whether there is an unknown piece
-            ids = [*self._tokenizer.get_vocab(with_added_tokens=True).values(), *self._ends]
-        if min(ids) < 0 or max(ids) >= num_rows:
-            problem = f"has pieces with the ids {min(ids)} to {max(ids)}, and the encoder has {plural(num_rows, 'piece')}"
+            self._num_in_prompt = len(self._tokenizer.encode(prompt.rstrip(), add_special_tokens=False))
+            ids = [*self._tokenizer.get_vocab(with_added_tokens=True).values(), *self._begin, *self._end]
+        if not ids or min(ids) < 0 or max(ids) >= num_rows:
+            found = f"pieces with the ids {min(ids)} to {max(ids)}" if ids else "no pieces"
+            problem = f"has {found}, and the encoder has {plural(num_rows, 'piece')}"
             raise MhaError(f"{name}: {problem}", "the files belong to different encoders")
         self.padding_id: int = next(filter(None, map(self._tokenizer.token_to_id, PADDING_NAMES)), 0)  # in the file
         self._spelt_padding_id = num_rows - 1 if max(ids) < num_rows - 1 else 0  # 0 is masked, and taken without such a row
-        self._limits = max_pieces - 2, truncation
+        self._limits = max_pieces - len(self._begin) - len(self._end) - self._num_in_prompt, truncation
+        if self._limits[0] < 1:
+            problem = (
+                f"text.prompt has {plural(self._num_in_prompt, 'piece')}, which leave none of text.max_pieces={max_pieces} to the text"
+            )
+            raise MhaError(f"{name}: {problem}", "take more pieces, or a shorter prompt")
 
     def ids(self, text: str) -> Int32s:
         """The ids of a text's pieces, (L,), at most ``max_pieces``; those of the padding and of id 0 have changed places."""
@@ -75,21 +89,27 @@ class PieceTokenizer:
         return [self._tokenizer.id_to_token(piece_id) or "" for piece_id in self._ids_in_file(text)]
 
     def _ids_in_file(self, text: str) -> list[int]:
-        parts = self._readable(text).split(JOINT)
+        parts = self._readable(self._prompt + text).split(JOINT)
         with self._library():
             first, *others = self._tokenizer.encode_batch_fast(parts, add_special_tokens=False)
-        begin, end = self._ends
-        ids = [*first.ids, *(piece_id for part in others if part.ids for piece_id in (*[end] * self._num_between, *part.ids))]
-        return [begin, *cut(ids, *self._limits), end]
+        ids = [*first.ids, *(piece_id for part in others if part.ids for piece_id in (*self._end * self._num_between, *part.ids))]
+        return [*self._begin, *self._cut(ids), *self._end]
+
+    def _cut(self, of_pieces: list[Any]) -> list[Any]:
+        """The pieces of the prompt, and those of the text that are kept."""
+        return of_pieces[: self._num_in_prompt] + cut(of_pieces[self._num_in_prompt :], *self._limits)
 
     def words_of_pieces(self, words: Sequence[str]) -> list[int | None]:
-        """For every piece of the words with spaces between, the number of its word; None for the two special pieces."""
-        ends = np.cumsum([len(word) + 1 for word in words])
-        text = self._readable(" ".join(words))
+        """For every piece of the words with spaces between, the number of its word; None for the special pieces and the prompt's."""
+        ends, start_of_text = np.cumsum([len(word) + 1 for word in words]), len(self._prompt)
+        text = self._readable(self._prompt + " ".join(words))
         with self._library():
             offsets = self._tokenizer.encode(text, add_special_tokens=False).offsets
-        words_of_tokens = [int(np.searchsorted(ends, max(start, stop - 1), side="right")) for start, stop in offsets]
-        return [None, *cut(words_of_tokens, *self._limits), None]
+        words_of_tokens = [
+            None if 0 < stop <= start_of_text else int(np.searchsorted(ends, max(start, stop - 1) - start_of_text, side="right"))
+            for start, stop in offsets
+        ]
+        return [*[None] * len(self._begin), *self._cut(words_of_tokens), *[None] * len(self._end)]
 
     def _readable(self, text: str) -> str:
         """The text, if its pieces fit into memory; a question mark replaces half a surrogate pair, which the library does not take."""
@@ -112,7 +132,7 @@ class PieceTokenizer:
             raise MhaError(f"{self._name}: cannot be used: {reason}", ANEW) from None
 
 
-def _checked(description: bytes, name: str) -> tuple[bytes, tuple[int, ...], dict[str, bool]]:
+def _checked(description: bytes, name: str) -> tuple[bytes, Ends, dict[str, bool]]:
     """The parts of a ``tokenizer.json`` that the library is to build, as JSON, and the ids that begin and end a text; all is checked.
 
     The third are the types of the parts and their settings that are true or false.
@@ -142,9 +162,10 @@ def _checked(description: bytes, name: str) -> tuple[bytes, tuple[int, ...], dic
     added = parts.get("added_tokens") or []
     require(isinstance(added, list) and all(isinstance(token, dict) for token in added), "added_tokens is no list of objects", ANEW)
     require(sum(len(_text(token.get("content"))) for token in added) <= MAX_ADDED_CHARACTERS, "added_tokens are too long")
-    flags[TWO_BETWEEN] = _has_two_between(parts.get("post_processor"))
+    flags[TWO_BETWEEN] = any(map(_has_two_between, _nested(parts.get("post_processor"))))
     ends = _ends(parts.get("post_processor"))
-    require(ends != (), "does not put one special piece before a text and one after it")
+    if ends is None:
+        raise MhaError(f"{name}: puts more than one special piece before a text or after it, or no text between", ANOTHER)
     built = {"version": "1.0", "added_tokens": added, **{kind: parts.get(kind) for kind in PARTS}, "post_processor": None}
     try:
         return json.dumps(built, allow_nan=False).encode(), ends, flags
@@ -152,18 +173,30 @@ def _checked(description: bytes, name: str) -> tuple[bytes, tuple[int, ...], dic
         raise MhaError(f"{name}: {reason_of(error)}", ANEW) from None
 
 
-def _ends(part: Any) -> tuple[int, ...]:
-    """The two ids that a post-processor puts before a text and after it; nothing if it does something else."""
-    match part:
-        case {"type": "BertProcessing" | "RobertaProcessing", "cls": [_, int(begin)], "sep": [_, int(end)]}:
-            return begin, end
-        case {"type": "TemplateProcessing", "single": [{"SpecialToken": first}, {"Sequence": _}, {"SpecialToken": last}], **rest}:
-            match [rest.get("special_tokens"), first, last]:
-                case [dict(known), {"id": str(first_name)}, {"id": str(last_name)}]:
-                    match [known.get(first_name), known.get(last_name)]:
-                        case [{"ids": [int(begin)]}, {"ids": [int(end)]}]:
-                            return begin, end
-    return ()
+def _ends(part: Any) -> Ends | None:
+    """The ids that a post-processor puts before a text and after it, one or none; None if it does something else."""
+    match [each for each in _nested(part) if each.get("type") not in ("ByteLevel", "Sequence")]:
+        case []:
+            return ([], []) if part is None or isinstance(part, dict) else None
+        case [{"type": "BertProcessing" | "RobertaProcessing", "cls": [_, int(begin)], "sep": [_, int(end)]}]:
+            return [begin], [end]
+        case [{"type": "TemplateProcessing", "single": list(single), "special_tokens": dict(known)}]:
+            ids = [_special_id(item, known) for item in single]
+            is_text = [isinstance(item, dict) and "Sequence" in item for item in single]
+            if sum(is_text) == 1 and [piece_id is None for piece_id in ids] == is_text:
+                before, after = ids[: is_text.index(True)], ids[is_text.index(True) + 1 :]
+                return (before, after) if max(len(before), len(after)) <= 1 else None
+    return None
+
+
+def _special_id(item: Any, known: dict[str, Any]) -> Any:
+    """The id of a special piece in a template; None for anything else."""
+    match item:
+        case {"SpecialToken": {"id": str(name)}}:
+            match known.get(name):
+                case {"ids": [int(piece_id)]}:
+                    return piece_id
+    return None
 
 
 def _has_two_between(part: Any) -> bool:
@@ -192,6 +225,8 @@ def _problem(part: dict[str, Any]) -> str:
     match part:
         case {"type": "Replace", "pattern": {"Regex": regex}} if regex != PATTERN:
             return f"has the regular expression {printable(_text(regex))}"
+        case {"type": "Split"} if part != {"type": "Split", "pattern": {"Regex": WORDS_OF_QWEN}, "behavior": "Isolated", "invert": False}:
+            return "splits by another pattern, or in another way, than Qwen's"
         case {"type": "Replace", "pattern": {"Regex": str(text)} | {"String": str(text)}, "content": str(content)} if len(content) < 2:
             return "" if text else "replaces an empty text"
         case {"type": "Replace"}:

@@ -17,7 +17,7 @@ from mha_cli.config.settings import TextConfig
 from mha_cli.pretrained.folder import PretrainedEncoder, read_pretrained, with_pretrained
 from tests.cli.command import environment
 from tests.errors import error_of
-from tests.pretrained.tiny import FAMILIES, POSITIONS, WIDTH, tiny_folder
+from tests.pretrained.tiny import FAMILIES, PADDING, POSITIONS, WIDTH, tiny_folder, tiny_tokenizer
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 
@@ -32,12 +32,18 @@ def test_weights_have_our_shapes(tmp_path: Path) -> None:
     for family in FAMILIES:
         folder = tiny_folder(tmp_path / family, family)
         encoder, theirs = read_pretrained(folder), load_file(folder / WEIGHTS)
-        assert (encoder.pooling, encoder.max_pieces) == ("mean", POSITIONS)
-        assert encoder.weights["encoder_1/attention/query_kernel"].shape == (WIDTH, 3, 7)
+        assert (encoder.pooling, encoder.max_pieces) == ("last" if family == "qwen3" else "mean", POSITIONS)
+        shape = {"modernbert": (30, 3, 10), "qwen3": (WIDTH, 6, 10)}.get(family, (WIDTH, 3, 7))
+        assert encoder.weights["encoder_1/attention/query_kernel"].shape == shape
         assert {weight.dtype.name for weight in encoder.weights.values()} == {"float32"}
         words, padding_id = encoder.weights["embedding/token_embedding/words"], encoder.architecture.padding_id
-        np.testing.assert_array_equal(words[0], theirs["embeddings.word_embeddings.weight"][padding_id])
-        np.testing.assert_array_equal(words[padding_id], theirs["embeddings.word_embeddings.weight"][0])
+        [their_words] = (
+            tensor for name, tensor in theirs.items() if name.split(".")[-2] in ("word_embeddings", "tok_embeddings", "embed_tokens")
+        )
+        assert padding_id == tiny_tokenizer(family).token_to_id(PADDING[family])
+        np.testing.assert_array_equal(words[0], their_words[padding_id])
+        np.testing.assert_array_equal(words[-1], their_words[padding_id])
+        np.testing.assert_array_equal(words[padding_id], their_words[0])
 
 
 def test_other_names_of_tensors(tmp_path: Path) -> None:
@@ -145,6 +151,7 @@ def test_the_layout_of_sentence_transformers(is_new: bool, described: dict[str, 
     ({"tokenizer_config.json": {"model_max_length": None}, "sentence_bert_config.json": {"max_seq_length": None}}, POSITIONS),
     ({"tokenizer_config.json": {"model_max_length": 16}, "sentence_bert_config.json": {"max_seq_length": 24}}, 24),
     ({"sentence_roberta_config.json": {"max_seq_length": 16}}, 16),
+    ({"sentence_bert_config.json": {"max_seq_length": 2.5}}, POSITIONS),
 ])  # fmt: skip
 def test_the_longest_text_stands_in_several_files(files: dict[str, Any], longest: int, tmp_path: Path) -> None:
     tiny_folder(tmp_path, "roberta")

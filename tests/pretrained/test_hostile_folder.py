@@ -99,6 +99,10 @@ def normalizer(kind: Any, **entries: Any) -> Break:
     return tokenizer(normalizer={"type": kind, **entries})
 
 
+def prompts(name: Any, texts: Any) -> Break:
+    return file("config_sentence_transformers.json", json.dumps({"prompts": texts, "default_prompt_name": name}).encode())
+
+
 def lowercase(value: bool) -> Break:
     return tokenizer(normalizer=lambda part: part | {"lowercase": value})
 
@@ -136,6 +140,21 @@ def bpe(**changes: Any) -> Break:
 
 def unigram(*pieces: str, unk_id: int | None = 0) -> Break:
     return tokenizer(model={"type": "Unigram", "unk_id": unk_id, "vocab": [["<unk>", 0.0], *([piece, -1.0] for piece in pieces)]})
+
+
+def nan(name: str) -> Break:
+    def write(folder: Path) -> None:
+        tensors = load_file(folder / WEIGHTS)
+        tensors[name][-1] = np.nan
+        save_file(tensors, folder / WEIGHTS)
+
+    return write
+
+
+def inverted(part: dict[str, Any]) -> dict[str, Any]:
+    """A sequence whose ``Split`` keeps what lies between the words."""
+    split, in_bytes = part["pretokenizers"]
+    return part | {"pretokenizers": [split | {"invert": True}, in_bytes]}
 
 
 UNITS = 256  # of the smallest tree of characters
@@ -188,7 +207,10 @@ HOSTILE: dict[str, tuple[Break, str]] = {
     "config.json is a list": (file(CONFIG, b"[]"), "config.json: holds no JSON object"),
     "config.json of brackets": (file(CONFIG, b"[" * 1_000_000), "config.json: is not valid JSON"),
     "config.json of 5 MB": (file(CONFIG, b" " * 5_000_000), "config.json: has more than 4,000,000 bytes"),
-    "another family": (config(model_type="gpt2"), "model_type is gpt2; mha reads these families: bert, distilbert, roberta, xlm-roberta"),
+    "another family": (
+        config(model_type="gpt2"),
+        "model_type is gpt2; mha reads these families: bert, distilbert, roberta, xlm-roberta, modernbert, qwen3",
+    ),
     "a family in a list": (config(model_type=["bert"]), "model_type is missing"),
     "a decoder": (config(is_decoder=True), "is_decoder is True; it should be false"),
     "relative positions": (
@@ -196,11 +218,15 @@ HOSTILE: dict[str, tuple[Break, str]] = {
         "position_embedding_type is 'relative_key_query'; it should be 'absolute'; fetch the file anew, or take another encoder",
     ),
     "an activation of control characters": (config(hidden_act="\x1b[2J"), "hidden_act is '\\x1b[2J'"),
-    "an activation in a list": (config(hidden_act=["gelu"]), "hidden_act is missing or no such value; it should be 'gelu' or 'relu'"),
+    "an activation in a list": (
+        config(hidden_act=["gelu"]),
+        "hidden_act is missing or no such value; it should be 'gelu', 'relu' or 'silu'",
+    ),
     "heads that do not divide": (config(num_attention_heads=4), "4 heads do not divide 21 units"),
     "blocks that lie": (config(num_hidden_layers=100), "has no tensor encoder.layer.2"),
     "positions that lie": (config(max_position_embeddings=38), "has the shape (37, 21); config.json implies (38, 21)"),
     "an epsilon that is no number": (config(layer_norm_eps=float("nan")), "layer_norm_eps is nan; it should be"),
+    "a padding beyond the table": (config(pad_token_id=151), "pad_token_id is 151, and there are 151 pieces; fetch"),
     "another padding": (config(pad_token_id=1), "its padding has the id 0, and pad_token_id of config.json is 1; the files belong"),
     "fewer rows than pieces": (config(vocab_size=11), "to 150, and the encoder has 11 pieces; the files belong"),
     # sentence-transformers
@@ -210,9 +236,22 @@ HOSTILE: dict[str, tuple[Break, str]] = {
     "a module without a type": (modules(None, ""), "has a module without type and path; fetch"),
     "modules that are an object": (file("modules.json", b"{}"), "modules.json: holds no JSON array"),
     "two other poolings": (
-        all_of(modules("Pooling", ""), config(pooling_mode=["weightedmean", "lasttoken"])),
-        "pools by weightedmean, lasttoken; mha pools by mean, cls or max",
+        all_of(modules("Pooling", ""), config(pooling_mode=["weightedmean", "median"])),
+        "pools by weightedmean, median; mha pools by mean, cls, max or lasttoken",
     ),
+    "a prompt that is not pooled": (
+        all_of(modules("Pooling", ""), config(pooling_mode="mean", include_prompt=False)),
+        "include_prompt is false, and mha pools the prompt as well; write true, if the encoder needs no prompt",
+    ),
+    "a prompt of no name": (
+        prompts("query", {"passage": "a"}),
+        "default_prompt_name is query, and prompts has no text of that name; write",
+    ),
+    "a prompt in a list": (prompts(["query"], {"query": "a"}), "default_prompt_name is ['query'], and prompts has"),
+    "prompts that are text": (prompts("query", "query"), "and prompts has no text of that name"),
+    "a prompt of control characters": (prompts("\x1b[2J", {"\x1b[2J": "\x1b[2J"}), "prompt \\x1b[2J: prompt has control characters; leave"),
+    "half a character in a prompt": (prompts("q", {"q": "\ud83e"}), "unable to parse raw data as a unicode string; write null as its"),
+    "a prompt that is long": (prompts("q", {"q": "a" * 1_001}), "prompt q: String should have at most 1000 characters; write null"),
     # files that disagree
     "capitals, says the tokenizer": (
         all_of(lowercase(False), file("tokenizer_config.json", b'{"do_lower_case": true, "tokenizer_class": "BertTokenizer"}')),
@@ -236,13 +275,15 @@ HOSTILE: dict[str, tuple[Break, str]] = {
     "one among others": (tokenizer(normalizer=in_sequence({"type": "Replace", "pattern": {"Regex": "(x+)+y"}})), "has the regular exp"),
     "a replacement that grows": (normalizer("Replace", pattern={"String": "a"}, content="aa"), "puts more than one character"),
     "a replacement of nothing": (normalizer("Replace", pattern={"String": ""}, content="a"), "replaces an empty text"),
-    "a pre-tokenizer that splits": (tokenizer(pre_tokenizer={"type": "Split"}), "pre_tokenizer is Split; mha reads"),
+    "a pre-tokenizer that splits": (tokenizer(pre_tokenizer={"type": "Split"}), "pre_tokenizer Split splits by another pattern, or"),
     "a part without a type": (normalizer(["NFC"]), "normalizer is without a type"),
     "a part that is text": (tokenizer(normalizer="NFC"), "cannot be used"),
     "parts in parts": (tokenizer(normalizer=functools.reduce(lambda part, _: in_sequence(part), range(100), {})), "has more than 10 parts"),
     "an id beyond the table": (piece((1 << 32) - 1), "to 4294967295, and the encoder has 151 pieces"),
     "a special id beyond the table": (template(2, "A", 4_000_000_000), "has pieces with the ids 0 to 4000000000"),
-    "three special pieces": (template(1, 2, "A", 3), "does not put one special piece before a text"),
+    "three special pieces": (template(1, 2, "A", 3), "puts more than one special piece before a text or after it"),
+    "a text twice": (template(1, "A", "A", 3), "or no text between; take another encoder"),
+    "no text": (template(1, 3), "or no text between; take another encoder"),
     "an added token beyond the table": (added("duck"), "has pieces with the ids 0 to 151, and"),
     "added tokens that are long": (added("a" * 300_000), "added_tokens are too long; take another encoder"),
     "added tokens that are no objects": (tokenizer(added_tokens=["a"]), "added_tokens is no list of objects"),
@@ -269,6 +310,82 @@ HOSTILE: dict[str, tuple[Break, str]] = {
 }
 
 
+LOCAL = ["full_attention", "sliding_attention", "sliding_attention", "full_attention", "sliding_attention"]
+
+HOSTILE_MODERN: dict[str, tuple[str, Break, str]] = {  # families with rotary positions
+    "absurdly many heads": ("modernbert", config(num_attention_heads=10**6), "num_attention_heads is 1000000; it should be less than"),
+    "heads of odd width": ("modernbert", config(num_attention_heads=2), "rotary positions turn pairs of numbers, and heads are 15 wide"),
+    "heads that do not divide": ("modernbert", config(num_attention_heads=4), "4 heads do not divide 30 units"),
+    "odd heads": ("qwen3", config(head_dim=9), "rotary positions turn pairs of numbers, and heads are 9 wide"),
+    "heads of no width": ("qwen3", config(head_dim=0), "head_dim is 0; it should be greater than"),
+    "groups that do not divide": ("qwen3", config(num_key_value_heads=4), "4 heads of keys and values do not divide 6 heads of queries"),
+    "other groups": ("qwen3", config(num_key_value_heads=3), "k_proj.weight has the shape (20, 21); config.json implies (30, 21)"),
+    "more weights than the limit": ("qwen3", config(intermediate_size=65_536, hidden_size=4_096), "config.json: describes 1,6"),
+    "scaled positions": (
+        "qwen3",
+        config(rope_scaling={"type": "yarn", "factor": 4.0}),
+        "rope_type is 'yarn'; it should be 'default'; fetch",
+    ),
+    "scaled positions, anew": (
+        "qwen3",
+        config(rope_parameters={"rope_type": "linear", "rope_theta": 9.0}),
+        "rope_type is 'linear'; it should",
+    ),
+    "partly rotary": (
+        "qwen3",
+        config(rope_parameters={"partial_rotary_factor": 0.5}),
+        "rope_type is 'partial_rotary_factor'; it should be",
+    ),
+    "scaled far positions": (
+        "modernbert",
+        config(rope_parameters={"full_attention": {"rope_type": "yarn", "rope_theta": 9.0}, "sliding_attention": None}),
+        "rope_type is 'yarn'; it should be 'default'",
+    ),
+    "positions in a list": ("modernbert", config(rope_parameters=[1]), "rope_type is missing or no such value; it should be 'default'"),
+    "a base of zero": ("modernbert", config(local_rope_theta=0), "local_rope_theta is 0; it should be greater than 1"),
+    "a base that is no number": ("qwen3", config(rope_theta=float("nan")), "rope_theta is nan; it should be"),
+    "a window of nothing": ("modernbert", config(local_attention=1), "local_attention is 1; it should be greater than or equal to 2"),
+    "a window beyond all": ("modernbert", config(local_attention=10**9), "local_attention is 1000000000; it should be less than"),
+    "blocks that never look everywhere": ("modernbert", config(global_attn_every_n_layers=0), "global_attn_every_n_layers is 0; it should"),
+    "other kinds of blocks": (
+        "modernbert",
+        config(layer_types=["chunked"] * 5),
+        "layer_types is 'chunked'; it should be 'full_attention' or",
+    ),
+    "irregular blocks": ("modernbert", config(layer_types=[*LOCAL[:4], "full_attention"]), "layer_types: mha needs full_attention in the"),
+    "a local block first": ("modernbert", config(layer_types=LOCAL[1:] + LOCAL[:1]), "in the first block and then in every n-th; fetch"),
+    "kinds of more blocks": ("modernbert", config(layer_types=[*LOCAL, *LOCAL[1:2]]), "layer_types: mha needs full_attention"),
+    "a window of earlier pieces": ("qwen3", config(use_sliding_window=True), "use_sliding_window is True; it should be false"),
+    "local blocks of Qwen": (
+        "qwen3",
+        config(layer_types=["full_attention", "sliding_attention"]),
+        "mha needs full_attention in all blocks",
+    ),
+    "a bias that is not there": ("modernbert", config(attention_bias=True), "has no tensor layers.0.attn.Wqkv.bias; config.json describes"),
+    "another bias that is not there": ("qwen3", config(attention_bias=True), "has no tensor layers.0.self_attn.q_proj.bias"),
+    "an activation of another family": ("modernbert", config(hidden_activation="swish"), "hidden_activation is 'swish'; it should be"),
+    "a block more": ("qwen3", config(num_hidden_layers=3), "has no tensor layers.2.self_attn.q_proj.weight"),
+    "NaN in a shared tensor": (
+        "modernbert",
+        nan("layers.1.mlp.Wi.weight"),
+        "layers.1.mlp.Wi.weight holds NaN or numbers that are too large",
+    ),
+    "NaN in a norm": ("qwen3", nan("layers.1.self_attn.k_norm.weight"), "k_norm.weight holds NaN or numbers that are too large"),
+    "another padding": ("modernbert", config(pad_token_id=1), "its padding has the id 335, and pad_token_id of config.json is 1"),
+    "another expression": (
+        "qwen3",
+        tokenizer(pre_tokenizer={"type": "Split", "pattern": {"Regex": "(a*)*b"}, "behavior": "Isolated", "invert": False}),
+        "pre_tokenizer Split splits by another pattern, or in another way, than Qwen's; take another encoder",
+    ),
+    "all but the words": ("qwen3", tokenizer(pre_tokenizer=inverted), "splits by another pattern, or in another way, than Qwen's"),
+    "no pieces": (
+        "qwen3",
+        tokenizer(model={"type": "BPE", "vocab": {}, "merges": []}, added_tokens=[], post_processor=None),
+        "has no pieces, and",
+    ),
+}
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as it should be. Not to be written to."""
@@ -278,13 +395,23 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(("spoil", "message"), HOSTILE.values(), ids=HOSTILE.keys())
 @pytest.mark.filterwarnings("error")
 def test_is_refused_in_one_line(spoil: Break, message: str, whole: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    folder = shutil.copytree(whole, tmp_path / "encoder")
+    assert_refused(shutil.copytree(whole, tmp_path / "encoder"), spoil, message)
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("family", "spoil", "message"), HOSTILE_MODERN.values(), ids=HOSTILE_MODERN.keys())
+@pytest.mark.filterwarnings("error")
+def test_a_modern_one_is_refused(family: str, spoil: Break, message: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert_refused(tiny_folder(tmp_path / "encoder", family), spoil, message)
+    assert capfd.readouterr().err == ""
+
+
+def assert_refused(folder: Path, spoil: Break, message: str) -> None:
     spoil(folder)
     line = error_of(read_pretrained, folder)
     assert message in line
     assert "; " in line
     assert len(line) < 600
-    assert capfd.readouterr().err == ""
 
 
 def test_a_text_that_would_not_fit_into_memory_is_refused_before_it_is_cut(whole: Path) -> None:
@@ -316,7 +443,7 @@ ANYTHING = st.one_of(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta", "xlm-roberta"])
+@pytest.mark.parametrize("family", ["bert", "roberta", "xlm-roberta", "modernbert", "qwen3"])
 def test_any_value_anywhere_in_a_tokenizer_is_used_or_refused(family: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     whole = entries_of(tiny_folder(tmp_path, family))
     if family == "xlm-roberta":
@@ -337,7 +464,7 @@ def test_any_value_anywhere_in_a_tokenizer_is_used_or_refused(family: str, tmp_p
         except MhaError as error:
             assert str(error).startswith("tokenizer.json: ")
         else:
-            assert 0 <= ids.min() <= ids.max() < 400
+            assert 0 <= ids.min(initial=0) <= ids.max(initial=0) < 400
             assert len(ids) <= 13
 
     check()

@@ -15,7 +15,7 @@ from mha_cli.pretrained.folder import read_pretrained
 from mha_cli.runtime.forward import ForwardPass, attention_weights, class_probabilities
 from mha_cli.runtime.inspection import view_attention
 from mha_cli.runtime.numpy_operations import NumpyOperations
-from tests.pretrained.tiny import FAMILIES, HEADS, tiny_checkpoint, tiny_folder
+from tests.pretrained.tiny import FAMILIES, PADDING, entries_of, tiny_checkpoint, tiny_folder
 
 Theirs = Callable[[Path, np.ndarray], tuple[list[np.ndarray], list[np.ndarray]]]
 
@@ -31,8 +31,10 @@ def theirs() -> Theirs:
     transformers.logging.disable_progress_bar()
 
     def run(folder: Path, pieces: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        model = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+        model = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32).eval()
         padding = model.config.pad_token_id  # id 0 is theirs for another piece
+        if padding is None:
+            padding = transformers.AutoTokenizer.from_pretrained(folder).convert_tokens_to_ids(PADDING[model.config.model_type])
         spelt_out = (pieces == 0) | (pieces == model.config.vocab_size)
         ids = np.where(spelt_out, padding, np.where(pieces == padding, 0, pieces))
         arguments = {"input_ids": torch.tensor(ids).long(), "attention_mask": torch.tensor(pieces != 0).long()}
@@ -60,7 +62,7 @@ def numpy_states(checkpoint: Checkpoint, pieces: np.ndarray) -> list[np.ndarray]
         return states[-1]
 
     with patch.object(ForwardPass, "block", recorded):
-        forward.pooled(states[0], pieces != 0)
+        states[-1] = forward.encode(states[0], pieces != 0)  # with the last normalization, as transformers has it
     return states
 
 
@@ -69,8 +71,12 @@ def keras_states(checkpoint: Checkpoint, pieces: np.ndarray) -> tuple[list[np.nd
     model, mask = to_model(checkpoint), pieces != 0
     states, weights = [model.get_layer("embedding")(pieces)], []
     for block in encoder_blocks(model):
-        weights.append(np.array(block.attention(states[-1], states[-1], value_mask=mask, return_attention_scores=True)[1]))
+        x = block.attention_norm(states[-1]) if block.normalization == "pre" and block.normalizes_attention else states[-1]
+        attended = block.attention(x, x, value_mask=mask, use_causal_mask=block.causal, return_attention_scores=True)
+        weights.append(np.array(attended[1]))
         states.append(block(states[-1], mask=mask))
+    if checkpoint.config.model.normalizes_output:
+        states[-1] = model.get_layer("final_norm")(states[-1])
     return [np.array(x) for x in states], weights
 
 
@@ -81,16 +87,37 @@ def assert_close(ours: list[np.ndarray], theirs: list[np.ndarray], real: np.ndar
         np.testing.assert_allclose(x[some], y[some], atol=1e-4, rtol=1e-4)
 
 
+BASES = {
+    "full_attention": {"rope_type": "default", "rope_theta": 1_600.0},
+    "sliding_attention": {"rope_theta": 100.0, "rope_type": "default"},
+}
+WITH_BIASES = {"attention_bias": True, "mlp_bias": True, "norm_bias": True}
+SETTINGS: list[tuple[str, dict[str, Any]]] = [
+    *((family, {}) for family in FAMILIES),
+    ("bert", {"hidden_act": "relu"}),
+    ("modernbert", WITH_BIASES),
+    ("modernbert", {"global_attn_every_n_layers": 1, "hidden_activation": "silu"}),
+    ("modernbert", {"global_attn_every_n_layers": 7, "local_attention": 12}),  # as transformers 4 writes settings, and then 5
+    ("modernbert", {"layer_types": ["full_attention", *["sliding_attention"] * 2] * 2, "num_hidden_layers": 6, "rope_parameters": BASES}),
+    ("modernbert", {"layer_types": ["full_attention"] * 5, "rope_parameters": {"full_attention": {"rope_theta": 9.0}}}),
+    ("qwen3", {"attention_bias": True, "num_key_value_heads": 6}),
+    (
+        "qwen3",
+        {"num_key_value_heads": 1, "head_dim": 14, "rope_parameters": {"rope_theta": 100, "rope_type": "default"}, "pad_token_id": 307},
+    ),
+]
+
+
 @pytest.mark.extras
-@pytest.mark.parametrize(("family", "settings"), [*((family, {}) for family in FAMILIES), ("bert", {"hidden_act": "relu"})])
-def test_states_and_attention_equal_transformers(family: str, settings: dict[str, str], theirs: Theirs, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("family", "settings"), SETTINGS)
+def test_states_and_attention_equal_transformers(family: str, settings: dict[str, Any], theirs: Theirs, tmp_path: Path) -> None:
     checkpoint = tiny_checkpoint(tiny_folder(tmp_path, family, **settings))
     for lengths in ([37, 7, 2], [13, 13]):  # the longest, padded, and none padded
         pieces = pieces_of(checkpoint, lengths)
         if "roberta" not in family:  # for which transformers leaves such a piece out of the positions
             pieces[0, 3] = checkpoint.config.model.num_pieces - 1
         states, attention = theirs(tmp_path, pieces)
-        assert attention[0].shape[1] == HEADS
+        assert attention[0].shape[1] == entries_of(tmp_path, "config.json").get("num_attention_heads", 3)
         assert_close(numpy_states(checkpoint, pieces), states, pieces != 0)
         assert_close(attention_weights(pieces, checkpoint.weights, checkpoint.config), attention, pieces != 0)
         in_keras, attention_in_keras = keras_states(checkpoint, pieces)
@@ -113,7 +140,7 @@ def test_minilm_equals_transformers(theirs: Theirs) -> None:
     assert_close(keras_states(checkpoint, pieces)[0], states, pieces != 0)
 
 
-@pytest.mark.parametrize("pooling", ["mean", "max", "first"])
+@pytest.mark.parametrize("pooling", ["mean", "max", "first", "last"])
 def test_pooling_equals_its_formula(pooling: str, tmp_path: Path) -> None:
     checkpoint = tiny_checkpoint(tiny_folder(tmp_path, "bert"), pooling=pooling)
     pieces = pieces_of(checkpoint, [7, 2, 5])
@@ -122,6 +149,7 @@ def test_pooling_equals_its_formula(pooling: str, tmp_path: Path) -> None:
         "mean": lambda rows: [sum(column) / len(column) for column in rows.T.tolist()],
         "max": lambda rows: [max(column) for column in rows.T.tolist()],
         "first": lambda rows: rows[0],
+        "last": lambda rows: rows[-1],
     }
     expected = [formula[pooling](row[: np.count_nonzero(ids)]) for row, ids in zip(states, pieces, strict=True)]
     np.testing.assert_allclose(NumpyOperations().pool(states, pieces != 0, pooling), expected, atol=1e-6)
@@ -130,7 +158,7 @@ def test_pooling_equals_its_formula(pooling: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(NumpyOperations().pool(states[:1], np.zeros((1, 7), bool), "mean"), np.zeros((1, states.shape[2])))
 
 
-@pytest.mark.parametrize(("family", "pooling"), [*zip(FAMILIES, ("mean", "max", "first", "mean"), strict=True)])
+@pytest.mark.parametrize(("family", "pooling"), [*zip(FAMILIES, ("mean", "max", "first", "mean", "mean", "last"), strict=True)])
 def test_keras_and_openvino_equal_numpy(family: str, pooling: str, tmp_path: Path) -> None:
     checkpoint = tiny_checkpoint(tiny_folder(tmp_path, family), pooling=pooling)
     pieces = pieces_of(checkpoint, [13, 7, 2, 5])

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 
 from mha_cli.errors import JOINT
 from mha_cli.text.pieces import PieceTokenizer
-from tests.pretrained.tiny import FAMILIES, SENTENCES, tiny_folder
+from tests.pretrained.tiny import ENDS, FAMILIES, PADDING, SENTENCES, tiny_folder, tiny_tokenizer
 
 FRAGMENTS = [
     *" ".join(SENTENCES).split(),
     "[PAD]", "[CLS]", "<s>", "<pad>", "<mask>", "##s", "\u3000", "\n\t", "  ", "e\u0301", "ﷺ", "\0", "🦆", "a" * 150,
+    "|||IP_ADDRESS|||", "|||EMAIL_ADDRESS|||", "<|endoftext|>", "<|im_start|>", "[MASK]", " " * 30, "IT'S 12345", "'ſ",
+    "!\r\n\r\n\x85", "\n ",
 ]  # fmt: skip
 TEXTS = st.one_of(st.text(max_size=60), st.lists(st.sampled_from(FRAGMENTS), max_size=12).map(" ".join))
 TEXT, NUM_ROWS = " ".join(SENTENCES), 1_000_000
@@ -53,7 +55,7 @@ def swapped(ids: list[int], padding_id: int) -> list[int]:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_ids_equal_transformers(family: str, folders: dict[str, Path], their_ids: Callable[[str, str], list[int]]) -> None:
     tokenizer = tokenizer_of(folders[family])
-    assert tokenizer.padding_id == (1 if "roberta" in family else 0)
+    assert tokenizer.padding_id == tiny_tokenizer(family).token_to_id(PADDING[family])
 
     @given(TEXTS)
     @settings(max_examples=200)
@@ -83,28 +85,31 @@ def test_ids_of_minilm_equal_transformers() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_part_that_truncation_keeps(family: str, folders: dict[str, Path]) -> None:
-    begin, *inner, end = tokenizer_of(folders[family]).ids(TEXT).tolist()
+    ids, (num_before, num_after) = tokenizer_of(folders[family]).ids(TEXT).tolist(), map(len, ENDS[family])
+    begin, inner, end = ids[:num_before], ids[num_before:-num_after], ids[-num_after:]
+    num_ends = num_before + num_after
     assert len(inner) > 40
     for most in (3, 4, 7, 12, len(inner) + 1, len(inner) + 2, len(inner) + 9):
-        room, half = most - 2, (most - 2) // 2
+        room, half = most - num_ends, (most - num_ends) // 2
         expected = {"head": inner[:room], "tail": inner[-room:], "head_and_tail": [*inner[: room - half], *inner[len(inner) - half :]]}
         if room >= len(inner):
             expected = dict.fromkeys(expected, inner)
         for truncation, kept in expected.items():
             ids = tokenizer_of(folders[family], most, truncation).ids(TEXT)
             assert ids.dtype == np.int32
-            assert ids.tolist() == [begin, *kept, end]
+            assert ids.tolist() == [*begin, *kept, *end]
             assert len(tokenizer_of(folders[family], most, truncation).words_of_pieces(TEXT.split())) == len(ids)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_pieces_are_named_and_padding_is_nobodys(family: str, folders: dict[str, Path]) -> None:
     tokenizer = tokenizer_of(folders[family])
-    pieces = tokenizer.pieces("the film")
-    assert (pieces[0], pieces[-1]) == (("<s>", "</s>") if "roberta" in family else ("[CLS]", "[SEP]"))
-    assert 0 not in tokenizer.ids(f"{TEXT} [PAD] <pad>")
-    assert tokenizer.pieces("[PAD]<pad>")[1:-1].count("<pad>" if "roberta" in family else "[PAD]") == 1
-    assert len(tokenizer.ids("")) == 2
+    (begin, end), padding, pieces = ENDS[family], PADDING[family], tokenizer.pieces("the film")
+    assert (pieces[: len(begin)], pieces[-len(end) :]) == (begin, end)
+    assert not {*begin, *end} & set(pieces[len(begin) : -len(end)])
+    assert 0 not in tokenizer.ids(f"{TEXT} [PAD] <pad> <|endoftext|> |||IP_ADDRESS|||")
+    assert tokenizer.pieces(f"film{padding}").count(padding) == tokenizer.pieces("film").count(padding) + 1
+    assert tokenizer.pieces("") == [*begin, *end]
 
 
 def test_half_a_surrogate_pair_is_a_question_mark(folders: dict[str, Path]) -> None:
