@@ -64,7 +64,7 @@ class GuessedTexts(TextSource):
         def count(done: int) -> None:
             callbacks.count(f"{self.name}: compared {done:,} of {plural(len(texts), 'text')} with the words of the classes")
 
-        features_ND = EncoderFeatures(Path(config.model.pretrained))(chain(texts, lines), count)
+        features_ND = EncoderFeatures(Path(config.model.pretrained), config.text.prompt)(chain(texts, lines), count)
         line_classes = np.array([self.class_names.index(name) for name in names])
         self._labels = guessed_labels(features_ND[: len(texts)], features_ND[len(texts) :], line_classes, WORTH)
         self._texts = texts

@@ -195,7 +195,8 @@ class Family:
             sharing = [other for other, name in self.parts.items() if name == self.parts[part]]
             size = math.prod(outputs)
             share, all_rows = slice(sharing.index(part) * size, (sharing.index(part) + 1) * size), len(sharing) * size
-            weights[f"{ours}kernel"] = read(f"{theirs}.weight", (all_rows, math.prod(inputs)))[share].T.reshape(*inputs, *outputs)
+            kernel = np.ascontiguousarray(read(f"{theirs}.weight", (all_rows, math.prod(inputs)))[share].T)
+            weights[f"{ours}kernel"] = kernel.reshape(*inputs, *outputs)
             bias = read(f"{theirs}.bias", (all_rows,))[share] if has_bias else np.zeros(size, np.float32)
             weights[f"{ours}bias"] = bias.reshape(outputs)
 

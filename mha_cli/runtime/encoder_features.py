@@ -12,18 +12,21 @@ import numpy as np
 
 from mha_cli.arrays import Floats
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.config.settings import Config, ModelConfig
+from mha_cli.config.settings import Config, ModelConfig, TextConfig
 from mha_cli.pretrained.folder import read_pretrained, with_pretrained
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.text.vocabulary import NO_WORDS
 
 
 class EncoderFeatures:
-    """The pooled output of the encoder in a folder, with norm 1, so that a product of two texts' features is their cosine."""
+    """The pooled output of the encoder in a folder, with norm 1, so that a product of two texts' features is their cosine.
 
-    def __init__(self, folder: Path) -> None:
+    The prompt comes before every text; None is the folder's.
+    """
+
+    def __init__(self, folder: Path, prompt: str | None = None) -> None:
         encoder = read_pretrained(folder)
-        config = with_pretrained(Config(model=ModelConfig(pretrained=str(folder))), encoder)
+        config = with_pretrained(Config(model=ModelConfig(pretrained=str(folder)), text=TextConfig(prompt=prompt)), encoder)
         untrained = Checkpoint(config, (), NO_WORDS, {}, encoder.weights, "", tokenizer=encoder.tokenizer)
         self._text_pipeline, self._scorer = untrained.text_pipeline, Scorer(untrained)
 

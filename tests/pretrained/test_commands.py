@@ -27,6 +27,7 @@ from tests.training.interruptions import assert_same_run, interrupt, train
 
 ROWS = "".join(f"the film {number} was dreadful,bad\nthe film {number} was superb,good\n" for number in range(40))
 SETTINGS = "data.train=texts.csv", "model.pretrained=encoder", "training.epochs=2", "training.batch_size=27"
+PROMPT = {"prompts": {"task": "Classify:\n"}, "default_prompt_name": "task"}
 TRAIN = ("train", "--config", "pretrained", *set_all(*SETTINGS))
 
 
@@ -53,6 +54,35 @@ def test_a_tuned_encoder_changes_its_last_block_only(trained: Path) -> None:
     changed = {path for path in frozen if not np.array_equal(frozen[path], tuned[path])}
     assert {path.partition("/")[0] for path in changed} == {"encoder_1", "classifier"}
     assert load_config(trained / "tuned" / "config.yaml").training.trainable_blocks == 1
+
+
+@pytest.mark.parametrize(("family", "blocks"), [("modernbert", 0), ("qwen3", 1)])
+def test_a_modern_encoder_from_its_folder_to_every_command(family: str, blocks: int, tmp_path: Path) -> None:
+    import keras
+
+    cwd = tmp_path
+    (cwd / "texts.csv").write_text("text,label\n" + ROWS)
+    (tiny_folder(cwd / "encoder", family) / "config_sentence_transformers.json").write_text(json.dumps(PROMPT))
+    with step_by_step():
+        result = run_here(*TRAIN, "--set", f"training.trainable_blocks={blocks}", "--output", "tuned", cwd=cwd).well()
+    assert 'text.prompt: the encoder reads "Classify:\\n" before every text\n' in result.stderr
+    shutil.rmtree(cwd / "encoder")
+    texts = "the film 7 was superb", "the film 8 was dreadful"
+    answers = run_here("predict", "--checkpoint", "tuned", *texts, cwd=cwd).well()
+    assert [line.split("\t")[0] for line in answers.stdout.splitlines()] == ["good", "bad"]
+    checkpoint = read_checkpoint(cwd / "tuned" / "checkpoint.keras")
+    assert checkpoint.config.text.prompt == "Classify:\n"
+    encoded = checkpoint.text_pipeline.encode(texts[0])
+    inputs = {"pieces": encoded.pieces[None], "token_ids": encoded.tokens[None]}
+    model = keras.models.load_model(cwd / "tuned" / "checkpoint.keras")
+    theirs = np.array(model(inputs if isinstance(model.input, dict) else list(inputs.values())))
+    np.testing.assert_allclose(theirs, forward_of(checkpoint)(inputs)[:, 1:], atol=1e-5)
+    explained = run_here("explain", texts[0], "--gradients", "--checkpoint", "tuned", "--json", cwd=cwd).well().json
+    assert explained["words"] == texts[0].split()
+    assert sum(explained["attention"]) == pytest.approx(1.0, abs=1e-4)
+    seen = run_here("attention", texts[0], "--checkpoint", "tuned", "--json", cwd=cwd).well().json
+    assert "Cl" in "".join(seen["words"])
+    run_here("export", "tuned", "--format", "onnx", "--output", "exported.onnx", cwd=cwd).well()
 
 
 def test_weights_in_half_precision_are_opened_by_keras(trained: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from mha_cli.config.loading import config_from_dict
+from mha_cli.config.parameters import parameter_table
 from mha_cli.config.settings import TextConfig
 from mha_cli.pretrained.folder import PretrainedEncoder, read_pretrained, with_pretrained
 from tests.cli.command import environment
@@ -123,6 +124,7 @@ NEW_TRANSFORMER = {
     (False, old_pooling("cls_token", "max_tokens"), "first"), (False, old_pooling("max_tokens", "lasttoken"), "max"),
     (True, new_pooling("mean_sqrt_len_tokens"), "mean"), (True, new_pooling("max"), "max"), (True, new_pooling(["cls"]), "first"),
     (True, new_pooling(["cls", "mean"]), "mean"), (True, new_pooling(["lasttoken", "max"]), "max"),
+    (False, old_pooling("lasttoken"), "last"), (True, new_pooling("lasttoken"), "last"),
 ])  # fmt: skip
 def test_the_layout_of_sentence_transformers(is_new: bool, described: dict[str, Any], pooling: str, tmp_path: Path) -> None:
     transformer = tmp_path / ("" if is_new else "0_Transformer")
@@ -164,6 +166,12 @@ def test_the_longest_text_stands_in_several_files(files: dict[str, Any], longest
     ("bert", {"do_lower_case": True, "strip_accents": None, "tokenizer_class": "BertTokenizer"}),
     ("bert", {"do_lower_case": False, "tokenizer_class": "PreTrainedTokenizerFast"}),
     ("xlm-roberta", {"do_lower_case": True, "tokenizer_class": "PreTrainedTokenizerFast"}),
+    ("modernbert", {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 8_192, "clean_up_tokenization_spaces": True}),
+    ("modernbert", {"tokenizer_class": "TokenizersBackend", "add_prefix_space": True, "do_lower_case": True}),
+    ("qwen3", {
+        "tokenizer_class": "Qwen2Tokenizer", "add_prefix_space": False, "add_bos_token": False, "bos_token": None, "unk_token": None,
+        "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "errors": "replace", "model_max_length": 131_072,
+    }),
 ])  # fmt: skip
 def test_settings_of_a_tokenizer(family: str, settings: dict[str, Any], tmp_path: Path) -> None:
     (tiny_folder(tmp_path, family) / "tokenizer_config.json").write_text(json.dumps(settings))
@@ -171,6 +179,41 @@ def test_settings_of_a_tokenizer(family: str, settings: dict[str, Any], tmp_path
     theirs = pytest.importorskip("transformers").AutoTokenizer.from_pretrained(tmp_path)
     text = "The Film was SUPERB"
     assert tokenizer.pieces(text) == theirs.convert_ids_to_tokens(theirs(text)["input_ids"])
+
+
+@pytest.mark.parametrize(("described", "prompt"), [
+    ({"prompts": {"query": "query: ", "document": "passage: "}, "default_prompt_name": "query"}, "query: "),
+    ({"prompts": {"query": "Instruct: a\nQuery:", "document": ""}, "default_prompt_name": None}, None),
+    ({"prompts": {"query": "query: ", "document": ""}, "default_prompt_name": "document"}, None),
+    ({"__version__": {"sentence_transformers": "3.0.0"}}, None),
+    (None, None),
+])  # fmt: skip
+def test_the_prompt_of_a_folder(described: Any, prompt: str | None, tmp_path: Path) -> None:
+    tiny_folder(tmp_path, "bert")
+    if described:
+        (tmp_path / "config_sentence_transformers.json").write_text(json.dumps(described))
+    encoder = read_pretrained(tmp_path)
+
+    def config(**text: Any) -> Any:
+        return with_pretrained(config_from_dict({"text": text, "model": {"pretrained": str(tmp_path)}}, "test"), encoder)
+
+    assert config().text.prompt == prompt
+    assert config(prompt="").text.prompt == ""
+    assert config(prompt="title: ").text.prompt == "title: "
+    pieces = encoder.piece_tokenizer(config().text).pieces("a film")
+    assert pieces == encoder.piece_tokenizer(config(prompt="").text).pieces((prompt or "") + "a film")
+
+
+@pytest.mark.parametrize("folder_before", FAMILIES)
+def test_a_folder_decides_all_settings_of_the_encoder(folder_before: str, tmp_path: Path) -> None:
+    """A config that was resolved for another folder keeps nothing of it."""
+    for family in FAMILIES:
+        other = read_pretrained(tiny_folder(tmp_path / family, family))
+        config = with_pretrained(config_from_dict({"model": {"pretrained": "a", "pooling": "max"}}, "test"), other)
+        before = read_pretrained(tiny_folder(tmp_path / "before", folder_before))
+        assert with_pretrained(with_pretrained(config, before), other) == config
+        expected = {parameter.path: parameter.shape for parameter in parameter_table(config, 2, 2)[:-2]}  # but for the last layer
+        assert {path: weight.shape for path, weight in other.weights.items()} == expected
 
 
 def test_what_a_config_says_of_a_folder(tmp_path: Path) -> None:

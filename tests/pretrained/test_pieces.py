@@ -1,5 +1,6 @@
 """Texts become the pieces that ``transformers`` cuts, between special ones, cut to length."""
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 
 from mha_cli.errors import JOINT
 from mha_cli.text.pieces import PieceTokenizer
-from tests.pretrained.tiny import ENDS, FAMILIES, PADDING, SENTENCES, tiny_folder, tiny_tokenizer
+from tests.errors import error_of
+from tests.pretrained.tiny import ENDS, FAMILIES, PADDING, SENTENCES, entries_of, tiny_folder, tiny_tokenizer
 
 FRAGMENTS = [
     *" ".join(SENTENCES).split(),
@@ -42,8 +44,8 @@ def their_ids(folders: dict[str, Path]) -> Callable[[str, str], list[int]]:
     return lambda family, text: list(found[family](*text.split(JOINT))["input_ids"])
 
 
-def tokenizer_of(folder: Path, max_pieces: int = 1_000, truncation: str = "head") -> PieceTokenizer:
-    return PieceTokenizer((folder / "tokenizer.json").read_bytes(), NUM_ROWS, max_pieces, truncation, "tokenizer.json")
+def tokenizer_of(folder: Path, max_pieces: int = 1_000, truncation: str = "head", prompt: str = "") -> PieceTokenizer:
+    return PieceTokenizer((folder / "tokenizer.json").read_bytes(), NUM_ROWS, max_pieces, truncation, "tokenizer.json", prompt)
 
 
 def swapped(ids: list[int], padding_id: int) -> list[int]:
@@ -110,6 +112,53 @@ def test_pieces_are_named_and_padding_is_nobodys(family: str, folders: dict[str,
     assert 0 not in tokenizer.ids(f"{TEXT} [PAD] <pad> <|endoftext|> |||IP_ADDRESS|||")
     assert tokenizer.pieces(f"film{padding}").count(padding) == tokenizer.pieces("film").count(padding) + 1
     assert tokenizer.pieces("") == [*begin, *end]
+
+
+@pytest.mark.parametrize("prompt", ["query: ", "Instruct: find the film\nQuery:"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_prompt_comes_first_once_and_is_kept(family: str, prompt: str, folders: dict[str, Path]) -> None:
+    plain, prompted = tokenizer_of(folders[family]), tokenizer_of(folders[family], prompt=prompt)
+    for text in ("the film was superb", JOINT.join(("the title", "and its body")), "film", ""):
+        assert prompted.ids(text).tolist() == plain.ids(prompt + text).tolist()
+    (begin, end), whole, words = ENDS[family], prompted.pieces(TEXT), TEXT.split()
+    of_prompt = plain.pieces(prompt.strip())[len(begin) : -len(end)]
+    start = len(begin) + len(of_prompt)
+    assert whole[:start] == [*begin, *of_prompt]
+    assert prompted.words_of_pieces(words)[:start] == [None] * start
+    most = start + len(end) + 5
+    kept = {"head": whole[start : start + 5], "tail": whole[-6:-1], "head_and_tail": [*whole[start : start + 3], *whole[-3:-1]]}
+    for truncation, inner in kept.items():
+        tokenizer = tokenizer_of(folders[family], most, truncation, prompt)
+        assert tokenizer.pieces(TEXT) == [*begin, *of_prompt, *inner, *end]
+        assert len(tokenizer.words_of_pieces(words)) == most
+    line = error_of(tokenizer_of, folders[family], start + len(end), "head", prompt)
+    assert line.startswith(
+        f"tokenizer.json: text.prompt has {len(of_prompt)} pieces, which leave none of text.max_pieces={start + len(end)}"
+    )
+    assert line.endswith(" to the text; take more pieces, or a shorter prompt")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_pieces_of_a_prompt_belong_to_no_word(family: str, folders: dict[str, Path]) -> None:
+    words = ["the", "film", "wasn't", "\N{HANGUL SYLLABLE GAG}", "2001"]
+    plain, prompted = (tokenizer_of(folders[family], prompt=prompt).words_of_pieces(words) for prompt in ("", "query: "))
+    assert set(plain) == {None, *range(5)}
+    assert [word for word, before in zip(prompted, [None, *prompted], strict=False) if word is not None and word != before] == [*range(5)]
+    assert len(prompted) == len(tokenizer_of(folders[family]).ids("query: " + " ".join(words)))
+    assert prompted.count(None) > plain.count(None)
+
+
+@pytest.mark.parametrize(("post_processor", "before", "after"), [
+    (None, [], []),
+    ({"type": "Sequence", "processors": [{"type": "ByteLevel"}]}, [], []),
+    ({"type": "RobertaProcessing", "cls": ["<s>", 309], "sep": ["</s>", 308]}, [309], [308]),
+])  # fmt: skip
+def test_special_pieces_around_a_text(post_processor: Any, before: list[int], after: list[int], folders: dict[str, Path]) -> None:
+    described = entries_of(folders["qwen3"]) | {"post_processor": post_processor}
+    tokenizer, plain = PieceTokenizer(json.dumps(described).encode(), 400, 9, "tail", "tokenizer.json"), tokenizer_of(folders["qwen3"])
+    inner = plain.ids(TEXT).tolist()[:-1]
+    assert tokenizer.ids(TEXT).tolist() == [*before, *inner[len(before) + len(after) - 9 :], *after]
+    assert tokenizer.ids("").tolist() == [*before, *after]
 
 
 def test_half_a_surrogate_pair_is_a_question_mark(folders: dict[str, Path]) -> None:
