@@ -68,6 +68,7 @@ class Architecture(BaseModel):
     global_every: int = Field(1, validation_alias="global_attn_every_n_layers", ge=1, le=100)
     layer_types: list[Literal["full_attention", "sliding_attention"]] | None = None
     use_sliding_window: Literal[False] = False
+    causal: bool = Field(True, validation_alias="is_causal")
     is_decoder: Literal[False] = False
     _first_position: int = 0
 
@@ -89,7 +90,7 @@ class Architecture(BaseModel):
 
 _AS_IN_BERT: dict[str, Any] = {
     "attention_bias": True, "mlp_bias": True, "norm_bias": True, "num_key_value_heads": None, "head_dim": None,
-    "global_attn_every_n_layers": 1, "layer_types": None,
+    "global_attn_every_n_layers": 1, "layer_types": None, "is_causal": False,
 }  # fmt: skip
 
 
@@ -147,17 +148,18 @@ class Family:
             raise unusable(path, "layer_types: mha needs full_attention in all blocks of this family", ANOTHER)
         if sizes.global_every > 1 and "local_attention" not in self.defaults:
             raise unusable(path, "layer_types: mha needs full_attention in all blocks of this family", ANOTHER)
+        if sizes.global_every > 1 and "local_attention" not in self.defaults:
+            raise unusable(path, "layer_types: mha needs full_attention in all blocks of this family", ANOTHER)
         return sizes
 
     def model_settings(self, sizes: Architecture) -> dict[str, Any]:
         """The settings of ``ModelConfig`` that a folder decides, except its pooling."""
-        same = ("embed_dim", "num_blocks", "num_heads", "num_key_value_heads", "key_dim", "feed_forward_dim", "activation", "norm_epsilon")
-        decided = {name: ModelConfig.model_fields[name].default for name in DECIDED_BY_FOLDER}
-        decided |= {name: getattr(sizes, name) for name in same} | {"num_pieces": sizes.num_rows, "rotary_base": sizes.rotary_base}
+        decided = {name: getattr(sizes, name, ModelConfig.model_fields[name].default) for name in DECIDED_BY_FOLDER}
         if sizes.global_every > 1 and sizes.num_blocks > 1:
-            decided |= {"max_distance": sizes.local_attention // 2}
-            decided |= {name: getattr(sizes, name) for name in ("global_every", "local_rotary_base")}
-        return {**decided, **self.settings}
+            decided["max_distance"] = sizes.local_attention // 2
+        else:
+            decided |= {"global_every": None, "local_rotary_base": None}
+        return {**decided, **self.settings, "num_pieces": sizes.num_rows}
 
     def num_weights(self, sizes: Architecture) -> int:
         """Number of weights that the files hold, without biases and normalizations."""
@@ -275,7 +277,7 @@ FAMILIES = {  # families by ``model_type`` of ``config.json``
             "norm_eps": 1e-5, "global_rope_theta": 160_000, "local_rope_theta": 10_000, "global_attn_every_n_layers": 3,
             "local_attention": 128, "attention_bias": False, "mlp_bias": False, "norm_bias": False, "pad_token_id": None,
         },
-        {"num_key_value_heads": None, "head_dim": None},
+        {"num_key_value_heads": None, "head_dim": None, "is_causal": False},
         embedding_norm="embeddings.norm",
         final_norm="final_norm",
         settings=_PRE_NORM,
@@ -291,7 +293,7 @@ FAMILIES = {  # families by ``model_type`` of ``config.json``
         {"mlp_bias": False, "global_attn_every_n_layers": 1},
         embedding_norm=None,
         final_norm="norm",
-        settings={**_PRE_NORM, "norm": "rms", "query_key_norm": True, "causal": True},
+        settings={**_PRE_NORM, "norm": "rms", "query_key_norm": True},
         pooling="last",
     ),
 }  # fmt: skip

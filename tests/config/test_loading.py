@@ -225,6 +225,8 @@ FILES = "data: {source: files, train: x.csv}"
         ("model: {conv_kernel_size: 4}", "model: conv_kernel_size=4 is even, so it has no middle; take 3 or 5"),
         ("model: {subword_buckets: 16}", "model.subword_buckets=16 needs text.subword_characters above 0; take 24, or subword_buckets=0"),
         ("text: {subword_characters: 9}", "text.subword_characters=9 has no effect; set model.subword_buckets or linear"),
+        ("text: {prompt: a}", "text.prompt is for a pretrained encoder, and there is none; take prompt=null, or set model.pretrained"),
+        ('text: {prompt: "\\e[2J"}', "text: prompt has control characters; leave them out"),
         ("text: {subword_characters: 2}", "text: subword_characters=2 is less than the shortest subword; take 3 or more, or 0"),
         (
             f"{FILES}, training: {{finetune_epochs: 1}}",

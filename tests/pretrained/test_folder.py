@@ -15,7 +15,8 @@ from safetensors.numpy import load_file, save_file
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.parameters import parameter_table
 from mha_cli.config.settings import TextConfig
-from mha_cli.pretrained.folder import PretrainedEncoder, read_pretrained, with_pretrained
+from mha_cli.pretrained.families import FAMILIES as FAMILY
+from mha_cli.pretrained.folder import MAX_WEIGHT_BYTES, PretrainedEncoder, read_pretrained, with_pretrained
 from tests.cli.command import environment
 from tests.errors import error_of
 from tests.pretrained.tiny import FAMILIES, PADDING, POSITIONS, WIDTH, tiny_folder, tiny_tokenizer
@@ -55,6 +56,46 @@ def test_other_names_of_tensors(tmp_path: Path) -> None:
     tensors = {re.sub("|".join(old), lambda name: old[name[0]], name): tensor for name, tensor in load_file(tmp_path / WEIGHTS).items()}
     save_file(tensors | {"pooler.dense.weight": np.zeros((3, 3)), "embeddings.position_ids": np.arange(37)}, tmp_path / WEIGHTS)
     assert same(plain, read_pretrained(tmp_path))
+
+
+@pytest.mark.parametrize("family", ["modernbert", "qwen3"])
+def test_tensors_of_a_model_with_a_head(family: str, tmp_path: Path) -> None:
+    """Their names have a beginning, and there are more tensors than are read."""
+    plain = read_pretrained(tiny_folder(tmp_path, family))
+    tiny_folder(tmp_path, family, prefix="model.")
+    save_file(load_file(tmp_path / WEIGHTS) | {"lm_head.weight": np.zeros((3, 3)), "head.norm.weight": np.zeros(3)}, tmp_path / WEIGHTS)
+    assert same(plain, read_pretrained(tmp_path))
+
+
+SHARED = {"num_attention_heads": 12, "num_hidden_layers": 22, "hidden_size": 768, "intermediate_size": 1152, "vocab_size": 50_368}
+MODERNBERT = SHARED | {"max_position_embeddings": 8192, "norm_eps": 1e-5, "hidden_activation": "gelu", "pad_token_id": 50_283}
+OF_4 = {"global_attn_every_n_layers": 3, "local_attention": 128, "global_rope_theta": 160_000.0, "local_rope_theta": 10_000.0}
+OF_5 = {
+    "layer_types": [("sliding" if number % 3 else "full") + "_attention" for number in range(22)], "local_attention": 128,
+    "rope_parameters": {
+        "full_attention": {"rope_type": "default", "rope_theta": 160_000.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 10_000.0},
+    },
+}  # fmt: skip
+QWEN3 = {
+    "num_attention_heads": 16, "num_hidden_layers": 28, "num_key_value_heads": 8, "head_dim": 128, "hidden_size": 1024,
+    "vocab_size": 151_669, "intermediate_size": 3072,
+    "max_position_embeddings": 32_768, "rms_norm_eps": 1e-6, "hidden_act": "silu", "use_sliding_window": False,
+    "sliding_window": None, "max_window_layers": 28, "bos_token_id": 151_643, "eos_token_id": 151_643,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("family", "described", "num_weights", "settings"), [
+    ("modernbert", MODERNBERT | OF_4, 148_979_712, {"max_distance": 64, "global_every": 3, "rotary_base": 160_000.0, "causal": False}),
+    ("modernbert", MODERNBERT | OF_5, 148_979_712, {"local_rotary_base": 10_000.0, "max_distance": 64, "global_every": 3}),
+    ("qwen3", QWEN3 | {"rope_theta": 1_000_000, "rope_scaling": None}, 595_710_976, {"rotary_base": 1e6, "causal": True, "norm": "rms"}),
+    ("qwen3", QWEN3 | {"rope_parameters": {"rope_theta": 1_000_000, "rope_type": "default"}}, 595_710_976, {"rotary_base": 1e6}),
+])  # fmt: skip
+def test_sizes_that_are_published(family: str, described: dict[str, Any], num_weights: int, settings: dict[str, Any]) -> None:
+    sizes = FAMILY[family].architecture(described, Path("config.json"))
+    assert FAMILY[family].num_weights(sizes) == num_weights
+    assert 2 * num_weights < MAX_WEIGHT_BYTES
+    assert settings.items() <= FAMILY[family].model_settings(sizes).items()
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])

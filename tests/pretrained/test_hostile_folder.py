@@ -19,12 +19,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
+from mha_cli.config.loading import config_from_dict
+from mha_cli.config.parameters import parameter_table
 from mha_cli.errors import MhaError
-from mha_cli.pretrained.folder import read_pretrained
+from mha_cli.pretrained.folder import read_pretrained, with_pretrained
 from mha_cli.text.pieces import PieceTokenizer
 from tests.cli.command import environment
 from tests.errors import error_of
-from tests.pretrained.tiny import WIDTH, entries_of, tiny_folder
+from tests.pretrained.tiny import FAMILIES, WIDTH, entries_of, tiny_folder
 
 Break = Callable[[Path], object]
 
@@ -469,6 +471,28 @@ def test_any_value_anywhere_in_a_tokenizer_is_used_or_refused(family: str, tmp_p
 
     check()
     assert "panicked" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_any_value_anywhere_in_a_config_is_used_or_refused(family: str, tmp_path: Path) -> None:
+    whole = entries_of(tiny_folder(tmp_path, family), CONFIG)
+    names = [*whole, "layer_types", "rope_parameters", "rope_scaling", "is_causal", "head_dim", "num_key_value_heads", "local_rope_theta"]
+    values = ANYTHING | st.sampled_from([2, 3, 2.5, 1e9, {"rope_theta": 9.0}, {"full_attention": {"rope_theta": None}}, ["full_attention"]])
+
+    @given(st.dictionaries(st.sampled_from(names), values, min_size=1, max_size=2))
+    @settings(max_examples=100)
+    def check(changes: dict[str, Any]) -> None:
+        (tmp_path / CONFIG).write_text(json.dumps(whole | changes))
+        try:
+            encoder = read_pretrained(tmp_path)
+        except MhaError as error:
+            assert str(error).isprintable()
+        else:
+            config = with_pretrained(config_from_dict({"model": {"pretrained": "a"}}, "test"), encoder)
+            shapes = {parameter.path: parameter.shape for parameter in parameter_table(config, 2, 2)[:-2]}
+            assert {path: weight.shape for path, weight in encoder.weights.items()} == shapes
+
+    check()
 
 
 @pytest.mark.parametrize("name", [CONFIG, WEIGHTS])

@@ -97,10 +97,11 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
     ("bert", {"hidden_act": "relu"}),
     ("modernbert", WITH_BIASES),
     ("modernbert", {"global_attn_every_n_layers": 1, "hidden_activation": "silu"}),
-    ("modernbert", {"global_attn_every_n_layers": 7, "local_attention": 12}),  # as transformers 4 writes settings, and then 5
+    ("modernbert", {"global_attn_every_n_layers": 7, "local_attention": 22, "max_position_embeddings": 331}),  # settings of transformers 4
     ("modernbert", {"layer_types": ["full_attention", *["sliding_attention"] * 2] * 2, "num_hidden_layers": 6, "rope_parameters": BASES}),
     ("modernbert", {"layer_types": ["full_attention"] * 5, "rope_parameters": {"full_attention": {"rope_theta": 9.0}}}),
     ("qwen3", {"attention_bias": True, "num_key_value_heads": 6}),
+    ("qwen3", {"is_causal": False}),
     (
         "qwen3",
         {"num_key_value_heads": 1, "head_dim": 14, "rope_parameters": {"rope_theta": 100, "rope_type": "default"}, "pad_token_id": 307},
@@ -112,7 +113,7 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize(("family", "settings"), SETTINGS)
 def test_states_and_attention_equal_transformers(family: str, settings: dict[str, Any], theirs: Theirs, tmp_path: Path) -> None:
     checkpoint = tiny_checkpoint(tiny_folder(tmp_path, family, **settings))
-    for lengths in ([37, 7, 2], [13, 13]):  # the longest, padded, and none padded
+    for lengths in ([checkpoint.config.text.max_pieces or 0, 7, 2], [13, 13]):  # the longest, padded, and none padded
         pieces = pieces_of(checkpoint, lengths)
         if "roberta" not in family:  # for which transformers leaves such a piece out of the positions
             pieces[0, 3] = checkpoint.config.model.num_pieces - 1
