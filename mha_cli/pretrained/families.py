@@ -137,17 +137,10 @@ class Family:
         if sizes.max_pieces < 3:
             raise unusable(path, f"pad_token_id is {padding_id}, which leaves no positions to a text")
         if types := sizes.layer_types:
-            sizes.global_every = next((number for number, kind in enumerate(types) if number and kind[0] == "f"), sizes.num_blocks)
-            if types != ["sliding_attention" if number % sizes.global_every else "full_attention" for number in range(sizes.num_blocks)]:
+            full = [number for number, kind in enumerate(types) if kind == "full_attention"]
+            sizes.global_every = full[1] if len(full) > 1 else sizes.num_blocks
+            if len(types) != sizes.num_blocks or full != [*range(0, sizes.num_blocks, sizes.global_every)]:
                 raise unusable(path, "layer_types: mha needs full_attention in the first block and then in every n-th", ANOTHER)
-        if sizes.global_every > 1 and "local_attention" not in self.defaults:
-            raise unusable(path, "layer_types: mha needs full_attention in all blocks of this family", ANOTHER)
-        if sizes.global_every > 1 and "local_attention" not in self.defaults:
-            raise unusable(path, "layer_types: mha needs full_attention in all blocks of this family", ANOTHER)
-        if sizes.global_every > 1 and "local_attention" not in self.defaults:
-            raise unusable(path, "layer_types: mha needs full_attention in all blocks of this family", ANOTHER)
-        if sizes.global_every > 1 and "local_attention" not in self.defaults:
-            raise unusable(path, "layer_types: mha needs full_attention in all blocks of this family", ANOTHER)
         if sizes.global_every > 1 and "local_attention" not in self.defaults:
             raise unusable(path, "layer_types: mha needs full_attention in all blocks of this family", ANOTHER)
         return sizes

@@ -52,7 +52,7 @@ POOLINGS: dict[str, Pooling] = {  # by sentence-transformers' names, from 5.4 on
 class PretrainedEncoder:
     """An encoder that others have trained."""
 
-    family: Family
+    family: Family  # names of its tensors, and what it has in common with others
     architecture: Architecture  # its sizes
     pooling: Pooling  # how its authors pool hidden states, or what is usual in its family
     max_pieces: int  # longest text that it was made for, in pieces, special ones included
@@ -154,9 +154,8 @@ def _prompt(path: Path) -> str:
         if isinstance(prompt, str):
             return TextConfig(prompt=prompt).prompt or ""
     except ValidationError as error:
-        raise unusable(
-            path, f"prompt {printable(name)}: {error.errors()[0]['msg'].removeprefix('Value error, ')}", WITHOUT_PROMPT
-        ) from None
+        reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise unusable(path, f"prompt {printable(name)}: {reason}", WITHOUT_PROMPT) from None
     raise unusable(path, f"default_prompt_name is {printable(str(name))}, and prompts has no text of that name", WITHOUT_PROMPT)
 
 

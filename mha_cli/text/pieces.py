@@ -74,9 +74,8 @@ class PieceTokenizer:
         self._spelt_padding_id = num_rows - 1 if max(ids) < num_rows - 1 else 0  # 0 is masked, and taken without such a row
         self._limits = max_pieces - len(self._begin) - len(self._end) - self._num_in_prompt, truncation
         if self._limits[0] < 1:
-            problem = (
-                f"text.prompt has {plural(self._num_in_prompt, 'piece')}, which leave none of text.max_pieces={max_pieces} to the text"
-            )
+            taken = plural(self._num_in_prompt, "piece")
+            problem = f"text.prompt has {taken}, which leave none of text.max_pieces={max_pieces} to the text"
             raise MhaError(f"{name}: {problem}", "take more pieces, or a shorter prompt")
 
     def ids(self, text: str) -> Int32s:
