@@ -6,7 +6,7 @@ from mha_cli.layers.encoder import TransformerEncoder
 from mha_cli.layers.fast.attention import BlockwiseAttention, FastAttention, FoldedAttention, FusedAttention
 from mha_cli.layers.fast.blockwise import blockwise_attention
 from mha_cli.layers.ngram_linear import NgramLinear
-from mha_cli.layers.pooling import POOLINGS, FirstPosition, GlobalMaxPooling1D, GlobalMeanPooling1D
+from mha_cli.layers.pooling import POOLINGS, FirstPosition, GlobalMaxPooling1D, GlobalMeanPooling1D, LastPosition
 from mha_cli.layers.positions import PositionalEmbedding, sinusoidal_positions
 from mha_cli.layers.since_2017 import linear_biases, rotary_positions
 from mha_cli.layers.tokens import TokenEmbedding
@@ -20,6 +20,7 @@ __all__ = [
     "FusedAttention",
     "GlobalMaxPooling1D",
     "GlobalMeanPooling1D",
+    "LastPosition",
     "MultiHeadAttention",
     "NgramLinear",
     "PositionalEmbedding",

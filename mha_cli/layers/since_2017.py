@@ -1,6 +1,7 @@
 """What attention has learned since 2017, a function each, and the arguments of the layer that add them.
 
-The formula of attention stays as it is: the parts change what goes into it. docs/attention.md draws them and computes each by hand.
+The formula of attention stays as it is: the parts change what goes into it. docs/attention-since-2017.md draws them and computes each by
+hand.
 
 Axes: B batch, L length, H heads, G heads of keys and values, M key length, K key width per head.
 """
@@ -39,8 +40,8 @@ def rotary_positions(x_BHLK: Any, base: float = 10_000.0) -> Any:
     Source: Su et al. 2021, "RoFormer", eq. 34; with the pairs of halves, not of neighbours, as most models pair them.
     """
     half = x_BHLK.shape[-1] // 2
-    rate_I = base ** (-np.arange(half, dtype=np.float64) / half)
-    angle_LI = ops.expand_dims(ops.arange(ops.shape(x_BHLK)[-2], dtype="float32"), 1) * rate_I.astype(np.float32)
+    rate_I = ops.convert_to_tensor(base ** (-np.arange(half, dtype=np.float64) / half), "float32")
+    angle_LI = ops.expand_dims(ops.arange(ops.shape(x_BHLK)[-2], dtype="float32"), 1) * rate_I
     cos_LI, sin_LI = ops.cast(ops.cos(angle_LI), x_BHLK.dtype), ops.cast(ops.sin(angle_LI), x_BHLK.dtype)
     a, b = x_BHLK[..., :half], x_BHLK[..., half:]
     return ops.concatenate([a * cos_LI - b * sin_LI, b * cos_LI + a * sin_LI], axis=-1)
@@ -51,8 +52,8 @@ def linear_biases(num_heads: int, query_length: Any, key_length: Any) -> Any:
 
     Source: Press et al. 2022, "Train Short, Test Long" (ALiBi), section 3, where queries look back only.
     """
-    slope_H11 = (2.0 ** (-8.0 * np.arange(1, num_heads + 1) / num_heads)).astype(np.float32)[:, None, None]
-    return -slope_H11 * ops.cast(distances(query_length, key_length), "float32")
+    slope_H11 = (2.0 ** (-8.0 * np.arange(1, num_heads + 1) / num_heads))[:, None, None]
+    return ops.convert_to_tensor(-slope_H11, "float32") * ops.cast(distances(query_length, key_length), "float32")
 
 
 def within(max_distance: int | None, mask_BHLM: Any, query_length: Any, key_length: Any) -> Any:

@@ -94,7 +94,7 @@ class MemoryEstimate:
         scores = texts * heads * length**2
         if self.in_blocks:
             scores = max(SCORE_BLOCK, length * heads)
-        elif scores > MOST_SCORES_AT_ONCE and not self.whole_scores:
+        elif scores > MOST_SCORES_AT_ONCE and not self.whole_scores and self.model.positions != "linear_biases":
             scores = texts * heads * length * min(length, QUERIES_OF_A_BLOCK)
         return ARRAYS_OF_SCORES * FLOAT * scores
 

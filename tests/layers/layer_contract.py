@@ -89,8 +89,7 @@ def check_layer(
 
 
 def _check_config(layer_class: type[keras.Layer], arguments: dict[str, Any], at_default: Sequence[str]) -> None:
-    parameters = inspect.signature(layer_class.__init__).parameters
-    own = {name: parameter.default for name, parameter in parameters.items() if name not in ("self", "kwargs")}
+    own = defaults_of(layer_class)
     assert set(arguments) == set(own)
     assert {name for name, default in own.items() if arguments[name] == default} == set(at_default)
     config = layer_class(**arguments, name="checked", dtype="mixed_bfloat16").get_config()
@@ -101,6 +100,13 @@ def _check_config(layer_class: type[keras.Layer], arguments: dict[str, Any], at_
     restored = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer_class(**arguments, name="checked")))
     assert type(restored) is layer_class
     assert {name: getattr(restored, name) for name in arguments} == arguments
+
+
+def defaults_of(layer_class: type[keras.Layer]) -> dict[str, Any]:
+    """Every constructor argument of the class and of its bases in this package, with its default."""
+    bases = [base for base in reversed(layer_class.__mro__) if base.__module__.startswith("mha_cli.") and "__init__" in vars(base)]
+    parameters = {name: one for base in bases for name, one in inspect.signature(vars(base)["__init__"]).parameters.items()}
+    return {name: parameter.default for name, parameter in parameters.items() if name not in ("self", "kwargs")}
 
 
 def _check_save_and_load(make: Make, inputs: Sequence[np.ndarray], folder: Path) -> None:

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from mha_cli.layers import BlockwiseAttention, MultiHeadAttention
+from mha_cli.layers import BlockwiseAttention, FastAttention, MultiHeadAttention
 from tests.layers.attention_cases import (
     BATCH,
     EXACT,
@@ -28,31 +28,40 @@ from tests.layers.attention_cases import (
 )
 from tests.layers.layer_contract import check_layer
 
+PARTS = {
+    "num_key_value_heads": 1,
+    "rotary_base": 50.0,
+    "linear_biases": True,
+    "max_distance": 3,
+    "query_key_norm": "layer",
+    "norm_epsilon": 1e-3,
+}
+NO_PARTS = {**dict.fromkeys(PARTS), "linear_biases": False, "norm_epsilon": 1e-6}
+
 
 @pytest.mark.parametrize(
-    ("kind", "use_bias", "attention_score", "head_by_head"),
-    [(MultiHeadAttention, True, "additive", True), (BlockwiseAttention, False, "dot_product", False)],
+    ("kind", "changes"),
+    [
+        (MultiHeadAttention, {"attention_score": "additive", "head_by_head": True, "linear_biases": True, "num_key_value_heads": 1}),
+        (BlockwiseAttention, {}),
+        (MultiHeadAttention, {**PARTS, "key_dim": 10}),
+        (FastAttention, {**PARTS, "key_dim": 10, "linear_biases": False, "query_key_norm": "rms", "use_bias": False}),
+    ],
+    ids=["additive", "blockwise", "parts", "fast-parts"],
 )
-def test_honours_the_layer_contract(
-    kind: type[MultiHeadAttention], use_bias: bool, attention_score: str, head_by_head: bool, tmp_path: Path
-) -> None:
+def test_honours_the_layer_contract(kind: type[MultiHeadAttention], changes: dict[str, Any], tmp_path: Path) -> None:
+    plain = {"use_bias": True, "attention_score": "dot_product", "use_scale": True, "head_by_head": False, **NO_PARTS}
+    arguments = {**SIZES, "dropout": 0.1, **plain, **changes}
     check_layer(
         kind,
-        {
-            **SIZES,
-            "use_bias": use_bias,
-            "dropout": 0.1,
-            "attention_score": attention_score,
-            "use_scale": True,
-            "head_by_head": head_by_head,
-        },
+        arguments,
         [random(BATCH, QUERIES, QUERY_WIDTH), random(BATCH, KEYS, VALUE_WIDTH)],
         (BATCH, QUERIES, OUTPUT_DIM),
         tmp_path,
         keeps_mask=True,
-        at_default=["use_bias", "use_scale"] if use_bias else ["attention_score", "use_scale", "head_by_head"],
+        at_default=[name for name in plain if arguments[name] == plain[name]],
         # A key bias adds the same to all dot products of a query, which softmax does not see.
-        weights_without_gradient=[] if attention_score == "additive" else ["key_bias"],
+        weights_without_gradient=["key_bias"] if kind is BlockwiseAttention else [],
     )
 
 

@@ -22,6 +22,7 @@ from mha_cli.layers import (
     FastAttention,
     FoldedAttention,
     GlobalMaxPooling1D,
+    LastPosition,
     MultiHeadAttention,
     TransformerEncoder,
     blockwise_attention,
@@ -111,19 +112,46 @@ def gradient_results() -> Iterator[tuple[str, dict[str, np.ndarray]]]:
                 yield f"gradient-{implementation}-{name}{kind}", numbers(output_and_gradients(function, [*inputs.values()], upstream))
 
 
+def parts_results() -> Iterator[tuple[str, dict[str, np.ndarray]]]:
+    """The parts since 2017, with their gradients, and a text in blocks of neighbours."""
+    inputs, masks = cross(13, KEYS), masks_of(13, KEYS)["all-together"]
+    sizes = {"num_heads": 4, "key_dim": 6, "value_dim": 5, "output_dim": 11}
+    parts: dict[str, dict[str, Any]] = {
+        "near": {"rotary_base": 50.0, "max_distance": 1, "num_key_value_heads": 2, "query_key_norm": "rms"},
+        "biases": {"linear_biases": True, "num_key_value_heads": 1, "query_key_norm": "layer"},
+    }
+    masks = {name: mask for name, mask in masks.items() if name not in ("attention_mask", "head_mask")}
+    for implementation in ("fused", "blockwise"):
+        for name, arguments in parts.items():
+            layer = IMPLEMENTATIONS[implementation](**sizes, **arguments)
+            yield f"parts-{implementation}-{name}", layer_results(layer, inputs, return_attention_scores=True, **masks)
+            tensors = [keras.ops.convert_to_tensor(x) for x in inputs.values()]
+            upstream = random(BATCH, 13, 11, seed=9)
+            yield f"parts-gradient-{implementation}-{name}", numbers(output_and_gradients(layer, tensors, upstream))
+    near = FastAttention(2, 4, max_distance=2, rotary_base=50.0)
+    yield "parts-long", layer_results(near, {"query": random(1, 8209, 3), "value_mask": prefix_mask([8111], 8209)})
+
+
 def results() -> dict[str, np.ndarray]:
     """Every result under the current backend, with the same random inputs and weights under all of them."""
     x, real = random(BATCH, QUERIES, 14), prefix_mask([5, 2, 0], QUERIES)
     words = {"max_ngram": 3, "ngram_buckets": 32, "subword_buckets": 32, "conv_kernel_size": 3}
     linear = {"max_ngram": 2, "buckets": 32, "end_decay": 3, "context_windows": [2]}
     several = {"num_blocks": 2, "num_heads": [3, 1], "key_dim": 5, "positions": "sinusoidal"}
+    gates = {"gated": True, "activation": "silu", "norm": "rms", "normalization": "pre"}
+    since = {**gates, "causal": True, "attention_options": {"rotary_base": 50.0, "num_key_value_heads": 1, "query_key_norm": "rms"}}
     cases = {
         **dict(attention_results()),
         **dict(gradient_results()),
+        **dict(parts_results()),
         "encoder": layer_results(TransformerEncoder(14, 17, 2, normalization="pre"), {"inputs": x, "mask": real, "head_mask": random(2)}),
+        "encoder-since-2017": layer_results(TransformerEncoder(14, 17, 2, 6, **since), {"inputs": x, "mask": real}),
         "pooling": layer_results(GlobalMaxPooling1D(), {"inputs": x, "mask": real}),
+        "pooling-last": layer_results(LastPosition(), {"inputs": x, "mask": real}),
         "model-words": model_results(train=True, characters=11, linear=linear, **words),
         "model-five-classes": model_results(5, normalization="pre", activation="gelu", **several),
+        "model-rotary": model_results(train=True, positions="rotary", key_dim=6, num_blocks=2, max_distance=2, global_every=2, **gates),
+        "model-causal": model_results(positions="linear_biases", causal=True, pooling="last", num_key_value_heads=1, query_key_norm=True),
         "model-folded": model_results(attention="folded", key_dim=17, positions="none"),
         "model-blockwise": model_results(train=True, attention="blockwise", length=LONGER),
     }

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from mha_cli.layers import FirstPosition, GlobalMaxPooling1D, GlobalMeanPooling1D
+from mha_cli.layers import FirstPosition, GlobalMaxPooling1D, GlobalMeanPooling1D, LastPosition
 from tests.layers.layer_contract import check_layer
 
 # The second position is padding, and would win.
@@ -17,7 +17,7 @@ MASK = np.array([[True, False, True]])
 INPUTS = np.random.default_rng(0).normal(size=(3, 5, 7)).astype(np.float32)
 
 
-@pytest.mark.parametrize("layer", [GlobalMaxPooling1D, GlobalMeanPooling1D, FirstPosition])
+@pytest.mark.parametrize("layer", [GlobalMaxPooling1D, GlobalMeanPooling1D, FirstPosition, LastPosition])
 def test_honours_the_layer_contract(layer: type[keras.Layer], tmp_path: Path) -> None:
     check_layer(layer, {}, [INPUTS], (3, 7), tmp_path, keeps_mask=False)
 
@@ -55,3 +55,9 @@ def test_the_mean_leaves_padding_out_in_value_and_gradient(dtype: str) -> None:
     np.testing.assert_allclose(tf.cast(pooled, "float32"), expected, atol=1e-5 if dtype == "float32" else 2e-2)
     gradient = tf.cast(tape.gradient(pooled, inputs), "float32")
     np.testing.assert_allclose(gradient[..., 0], mask / np.maximum(mask.sum(1, keepdims=True), 1), atol=2e-3)
+
+
+def test_the_last_real_position_is_taken_and_an_empty_review_gives_zeros() -> None:
+    mask = np.arange(5) < np.array([5, 2, 0])[:, None]
+    np.testing.assert_array_equal(LastPosition()(INPUTS), INPUTS[:, -1])
+    np.testing.assert_array_equal(LastPosition()(INPUTS, mask=mask), np.stack([INPUTS[0, 4], INPUTS[1, 1], np.zeros(7)]))

@@ -67,8 +67,9 @@ class BlockwiseAttention(FusedAttention):
     def mix(self, q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any, dropout: float, scaled: bool, causal: bool = False) -> Any:
         """The mixed values, a block of queries at a time."""
         seed = self.seed_generator.next() if dropout else None
-        if self.max_distance is not None and (mask_BHLM is None or mask_BHLM.shape[2] == 1):
-            return local_attention(q_BHLK, k_BHMK, v_BHMV, self.max_distance, mask_BHLM, dropout, seed, scaled=scaled)
+        distance, keys = self.max_distance, k_BHMK.shape[2]
+        if distance and (keys is None or 4 * distance < keys) and (mask_BHLM is None or mask_BHLM.shape[2] == 1):
+            return local_attention(q_BHLK, k_BHMK, v_BHMV, distance, mask_BHLM, dropout, seed, scaled=scaled)
         mask_BHLM = within(self.max_distance, mask_BHLM, ops.shape(q_BHLK)[2], ops.shape(k_BHMK)[2])
         return blockwise_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, seed, scaled=scaled)
 
