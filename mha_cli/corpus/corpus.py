@@ -13,7 +13,7 @@ from mha_cli.arrays import Int32s, Int64s
 from mha_cli.config.decisions import Facts
 from mha_cli.config.settings import TextConfig
 from mha_cli.corpus.batches import Rows
-from mha_cli.corpus.data_issues import RARE, DataIssues, count_repeats, find_variants, refuse_unlearnable
+from mha_cli.corpus.data_issues import RARE, DataIssues, count_repeats, refuse_unlearnable
 from mha_cli.corpus.encoded_texts import EncodedTexts, TokenStore, encoded_rows
 from mha_cli.errors import MhaError, plural
 from mha_cli.records.reader import StreamWarnings
@@ -64,7 +64,6 @@ class Corpus:
         tokenize, numbers, label_numbers = make_tokenizer(settings), dict[str, int](), dict[Label, int]()
         self._where, self._tokens, self._pieces = where, TokenStore(), None if pieces is None else TokenStore()
         self._names: list[list[str]] | None = [] if by_names else None
-        self._spellings = Counter[tuple[str, str]]()
 
         def row_of(text: LabelledText) -> tuple[int | float, ...]:
             self._tokens.append([numbers.setdefault(token, len(numbers)) for token in tokenize(text.text)])
@@ -72,8 +71,6 @@ class Corpus:
                 self._pieces.append(pieces.ids(text.text))
             if self._names is not None:
                 self._names.append(list(map(sys.intern, names_in(text.text))))  # one string for all texts that have the name
-            if text.spelling:
-                self._spellings[str(text.label), text.spelling] += 1
             label = label_numbers.setdefault(text.label, len(label_numbers))
             first_label = label if text.first_label is None else label_numbers.setdefault(text.first_label, len(label_numbers))
             return hash(text.text), label, first_label, text.stage, text.relabelled, text.weight, text.line is None
@@ -109,7 +106,6 @@ class Corpus:
         """Likely mistakes in the texts, and what the reader of their source has counted."""
         has_words = self.lengths > 0
         num_repeated, num_two_labels = count_repeats(self.hashes[has_words], self._label_numbers[has_words])
-        num_variants, variants = find_variants(self._spellings, self.sizes)
         mean_size = len(self) / max(1, sum(size > 0 for size in self.sizes.values()))
         num_combined, combined, separator = (0, "", "") if are_several(self.labels) else find_combined(self.sizes)
         return DataIssues(
@@ -119,8 +115,6 @@ class Corpus:
             num_respelt=len(find_respelt(self.sizes)),
             missing=tuple(name for name, size in self.sizes.items() if size and name in ODD_NAMES),
             rare=() if are_several(self.labels) else tuple(name for name, size in self.sizes.items() if 0 < size < RARE * mean_size),
-            num_variants=num_variants,
-            variants=variants,
             num_combined=num_combined,
             combined=combined,
             combined_separator=separator,

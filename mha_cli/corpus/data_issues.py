@@ -1,7 +1,5 @@
-"""Likely mistakes in labelled texts: repeated texts, texts without a word, labels spelt in several ways, several labels in one."""
+"""Likely mistakes in labelled texts: repeated texts, texts without a word, odd labels, several labels in one."""
 
-import unicodedata
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -12,7 +10,6 @@ from mha_cli.errors import MhaError, listed, plural, printable
 from mha_cli.sources.combined_labels import combined_in_words, find_combined
 from mha_cli.sources.labels import NAMED_CLASSES
 
-SHOWN_SPELLINGS = 3
 RARE = 0.1  # share of the mean number of texts of a class below which a class is rare
 
 
@@ -26,8 +23,6 @@ class DataIssues:
     num_respelt: int = 0
     missing: tuple[str, ...] = ()  # classes whose names probably mean no label
     rare: tuple[str, ...] = ()  # classes with less than ``RARE`` of the texts of the mean class; none where texts have several labels
-    num_variants: int = 0
-    variants: tuple[str, ...] = ()  # spellings of the class with most labels that are spelt otherwise than most of it, most frequent first
     num_combined: int = 0
     combined: str = ""  # most frequent of the labels that look like several; empty for none
     combined_separator: str = ""
@@ -44,7 +39,6 @@ class DataIssues:
             "classes that differ from others in case alone": (self.num_respelt, "data.merge_labels merges them"),
             "classes that may mean no label": (len(self.missing), shown["missing"]),
             "rare classes": (len(self.rare), f"{shown['rare']}; training.class_weights=balanced gives them more weight"),
-            "labels spelt in more than one way": (self.num_variants, listed([*map(_shown, self.variants)], SHOWN_SPELLINGS)),
             "labels that look like several in one": (self.num_combined, combined_in_words(self.combined, self.combined_separator)),
             "blank lines left out": (self.num_blank, ""),
             "lines in quotes that would be rows": (self.num_quoted_rows, ""),
@@ -86,26 +80,3 @@ def count_repeats(hashes: Int64s, class_ids: Int32s) -> tuple[int, int]:
     repeated = np.diff(hashes) == 0
     two_labels = hashes[1:][repeated & (np.diff(class_ids) != 0)]
     return int(repeated.sum()), len(np.unique(two_labels))
-
-
-def find_variants(spellings: Mapping[tuple[str, str], int], classes: Mapping[str, int]) -> tuple[int, tuple[str, ...]]:
-    """Count the labels spelt otherwise than most of their class, and list the spellings of the class with most of these.
-
-    ``spellings`` has the number of texts by name and spelling of their label, where these differ; ``classes`` that of each class.
-    """
-    by_class = dict[str, Counter[str]]()
-    for (name, spelling), number in spellings.items():
-        by_class.setdefault(name, Counter({name: classes[name]}))[name] -= number
-        by_class[name][spelling] = number
-    num_others = Counter({name: classes[name] - max(counts.values()) for name, counts in by_class.items()})
-    if not num_others.total():
-        return 0, ()
-    most = by_class[num_others.most_common(1)[0][0]].most_common()
-    return num_others.total(), tuple(spelling for spelling, number in most if number)
-
-
-def _shown(spelling: str) -> str:
-    """A spelling with what nobody sees: quotes around outer white space, and escapes for characters that are not composed."""
-    if spelling != unicodedata.normalize("NFC", spelling):
-        spelling = spelling.encode("ascii", "backslashreplace").decode()
-    return printable(spelling if spelling == spelling.strip() else f'"{spelling}"', 40)

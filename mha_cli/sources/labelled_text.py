@@ -13,7 +13,6 @@ class LabelledText(NamedTuple):
 
     text: str
     label: Label
-    spelling: str = ""  # label as the source spells it; empty where that is the name
     file: str = ""  # path of its file; in a source without files, the source and its split in words
     line: int | None = None  # line where it begins, from 1, in Parquet its row, without files its number; None for a file that is the text
     group: object = None  # value of its split or group column; of a twin of the sample, its sentence plan

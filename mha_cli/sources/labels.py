@@ -41,9 +41,8 @@ def labelled(
     if isinstance(label, dict):  # a mark for each label, or Label Studio's short form
         label = label["choices"] if isinstance(label.get("choices"), list) else marked(label, place_of(file, line))
     if separator is not None or is_list(label):
-        return LabelledText(text, class_names(label, place_of(file, line), column, separator), "", file, line, group)
-    name, spelling = class_name(label, place_of(file, line), column), str(label)
-    return LabelledText(text, name, "" if spelling == name else spelling, file, line, group)
+        return LabelledText(text, class_names(label, place_of(file, line), column, separator), file, line, group)
+    return LabelledText(text, class_name(label, place_of(file, line), column), file, line, group)
 
 
 def mark_of(value: object) -> bool | None:
@@ -94,8 +93,7 @@ def in_levels(texts: Iterable[LabelledText], separator: str, names: dict[tuple[s
         if isinstance(text.label, str):
             if not (levels := levels_in(text.label, separator)):
                 raise MhaError(f"{place_of(text.file, text.line)}: the label is empty", LEAVE_OUT)
-            if (name := names.setdefault(levels, text.label)) != text.label:
-                text = text._replace(label=name, spelling=text.spelling or text.label)
+            text = text._replace(label=names.setdefault(levels, text.label))
         yield text
 
 

@@ -23,7 +23,7 @@ def with_later(
     def as_later(text: LabelledText) -> LabelledText:
         label, weight, stage = last.get(hash(text.text), (text.label, text.weight, 0))
         text = text._replace(weight=weight)
-        return text if label == text.label else text._replace(label=label, spelling="", first_label=text.label, relabelled=stage)
+        return text if label == text.label else text._replace(label=label, first_label=text.label, relabelled=stage)
 
     known, num_weightless = set[int](), sum(not weight for _, weight, _ in last.values())
     for text, is_kept in zip(first, kept, strict=False):  # ``kept`` may have no end

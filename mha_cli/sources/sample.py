@@ -83,7 +83,7 @@ class SampleTexts(TextSource):
                 reviews.append((text, class_id, None))
         rng.shuffle(reviews)
         for line, (text, class_id, group) in enumerate(reviews, 1):
-            yield LabelledText(text, self.class_names[class_id], "", file, line, group)
+            yield LabelledText(text, self.class_names[class_id], file, line, group)
 
 
 def _remark(class_id: int, rng: random.Random) -> str:

@@ -7,12 +7,8 @@ from typing import Any
 import pytest
 
 from mha_cli.config.loading import config_from_dict
-from mha_cli.config.settings import TextConfig
-from mha_cli.corpus import corpus
 from mha_cli.describe.profile import data_overview, profile_data
 from mha_cli.preparation.prepare import prepare
-from mha_cli.records.reader import StreamWarnings
-from mha_cli.sources.in_memory import MemoryTexts
 from mha_cli.system.callbacks import Callbacks
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
@@ -77,14 +73,10 @@ def test_texts_without_labels_that_nothing_reads_are_noted(read: bool) -> None:
     assert (note in notes) is not read
 
 
-LABELS = ["True", "TRUE", "True", "cafe\u0301", "caf\u00e9", "caf\u00e9", "bad", "bad "]
-
-
 @pytest.mark.parametrize(
     ("labels", "issues"),
     [
         (["Pos", "pos", "POS", "neg"] * 2, "classes that differ from others in case alone: 2 (data.merge_labels merges them)"),
-        (LABELS, "labels spelt in more than one way: 3 (True, TRUE)"),
         (["good", "nan", "#N/A", "bad", "NULL"] * 2, "classes that may mean no label: 3 (#N/A, NULL, nan)"),
     ],
 )
@@ -103,21 +95,6 @@ def test_rare_classes_are_noted_with_the_way_out(balanced: str) -> None:
     expected = [f"train.csv, 102 texts; {noted}"] if balanced == "none" else []
     assert [note for note in notes_of(rows, {"training": {"class_weights": balanced}}) if "rare" in note] == expected
     assert profile_data(["train.csv"]).texts.line() == noted
-
-
-@pytest.mark.parametrize(
-    ("labels", "shown"),
-    [
-        (["1", "1.0"], "1, 1.0"),
-        (["b\u200bad", "bad ", "bad ", "bad", "bad", "bad"], 'bad, "bad ", b\\u200bad'),
-        (["cafe\u0301", "caf\u00e9", "caf\u00e9"], "caf\u00e9, cafe\\u0301"),
-        (["true", "TRUE", "tRUE", "True", "True"], "True, true, TRUE and 1 more"),
-    ],
-)
-def test_spellings_are_shown_so_that_they_can_be_told_apart(labels: list[str], shown: str) -> None:
-    texts = MemoryTexts(["fine"] * (len(labels) + 1), [*labels, "other"]).read()
-    found = corpus.Corpus(texts, TextConfig(), None, "x").data_issues(StreamWarnings()).line()
-    assert found.partition("more than one way: ")[2][3:-1] == shown
 
 
 def test_classes_of_one_text_are_noted() -> None:

@@ -33,7 +33,7 @@ def write(path: str, content: str | bytes) -> str:
 
 
 def read(path: str, text_column: str = "text", label_column: str = "label") -> list[LabelledText]:
-    return [LabelledText(*one[:3]) for one in read_labelled([path], labelled_columns(text_column, label_column))]
+    return [LabelledText(*one[:2]) for one in read_labelled([path], labelled_columns(text_column, label_column))]
 
 
 def test_columns_are_found_by_name_and_the_others_are_skipped() -> None:
