@@ -14,7 +14,8 @@ from mha_cli.config.decisions import Facts
 from mha_cli.config.settings import TextConfig
 from mha_cli.corpus.batches import Rows
 from mha_cli.corpus.data_issues import RARE, DataIssues, count_repeats, refuse_unlearnable
-from mha_cli.corpus.encoded_texts import EncodedTexts, TokenStore, encoded_rows
+from mha_cli.corpus.encoded_texts import EncodedTexts, encoded_rows
+from mha_cli.corpus.token_store import TokenStore
 from mha_cli.errors import MhaError, plural
 from mha_cli.records.reader import StreamWarnings
 from mha_cli.sources.combined_labels import find_combined

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from array import array
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,48 +11,15 @@ import numpy.typing as npt
 from mha_cli.arrays import Array, Floats, Int32s, Int64s
 from mha_cli.config.settings import TextConfig
 from mha_cli.corpus.batches import Rows, padded
+from mha_cli.corpus.token_store import TokenStore
 from mha_cli.errors import MhaError, listed, printable
 from mha_cli.sources.labelled_text import Label, LabelledText, place_of
 from mha_cli.sources.labels import ONE_CLASS, in_levels, levels_in, name_of
 from mha_cli.sources.targets import Labels, numbers_of_labels
-from mha_cli.system.whole_files import TemporaryBytes
 from mha_cli.text.encoding import TextPipeline, ids_of
 from mha_cli.text.vocabulary import FOREIGN, UNKNOWN_ID, Vocabulary, cut, warning_of_unknown
 
 CHUNK_TOKENS = 1 << 20  # tokens that are looked at together
-ITEM_BYTES = np.dtype(np.int32).itemsize
-NEEDS = "it takes the texts as numbers, twice or three times, and the n-grams of many texts"
-
-
-class TokenStore:
-    """Tokens in a temporary file, four bytes for each number."""
-
-    def __init__(self, texts: Iterable[Int32s] = ()) -> None:
-        self._bytes, self._offsets, self._token_shape = TemporaryBytes(NEEDS), array("q", [0]), tuple[int, ...]()
-        for tokens in texts:
-            self.append(tokens)
-
-    def __len__(self) -> int:
-        """Tokens stored."""
-        return self._offsets[-1]
-
-    @property
-    def offsets(self) -> Int64s:
-        """Where each text begins, and the last one ends, (N + 1,)."""
-        return np.array(self._offsets, np.int64)
-
-    def append(self, tokens: Sequence[int] | Int32s) -> None:
-        """Add the tokens of a text at the end: numbers, or rows of equal length."""
-        tokens = np.asarray(tokens, dtype=np.int32)
-        self._bytes.append(tokens.tobytes())
-        self._offsets.append(len(self) + len(tokens))
-        self._token_shape = tokens.shape[1:]
-
-    def __getitem__(self, span: slice, /) -> Int32s:
-        """The tokens from one position to another, as an array that cannot be written to; only they are read."""
-        start, stop, _ = span.indices(len(self))
-        token_bytes = math.prod(self._token_shape) * ITEM_BYTES
-        return np.frombuffer(self._bytes.read(start * token_bytes, stop * token_bytes), np.int32).reshape(-1, *self._token_shape)
 
 
 @dataclass(frozen=True)

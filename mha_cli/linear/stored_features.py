@@ -12,7 +12,8 @@ from scipy.sparse import csr_matrix, hstack
 
 from mha_cli.arrays import Array, Floats, Int32s, Int64s
 from mha_cli.config.settings import LinearConfig
-from mha_cli.corpus.encoded_texts import EncodedTexts, TokenStore
+from mha_cli.corpus.encoded_texts import EncodedTexts
+from mha_cli.corpus.token_store import TokenStore
 from mha_cli.linear.features import CHUNK_TEXTS, NgramEmbeddings, ngrams_of, text_features
 from mha_cli.system.callbacks import SILENT, Callbacks, counted_down
 

@@ -10,7 +10,7 @@ import pytest
 
 from mha_cli.config.settings import TextConfig
 from mha_cli.corpus.corpus import Corpus
-from mha_cli.corpus.encoded_texts import TokenStore
+from mha_cli.corpus.token_store import TokenStore
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.sources.labelled_text import LabelledText
 from tests.errors import error_of

@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
 
 from mha_cli.arrays import Array, Float64s, Floats, Int32s
-from mha_cli.corpus.encoded_texts import TokenStore
+from mha_cli.corpus.token_store import TokenStore
 from mha_cli.linear import dual_descent as module
 from mha_cli.linear.dual_descent import dual_descent
 from mha_cli.linear.stored_features import StoredFeatures
