@@ -10,7 +10,7 @@ import numpy.typing as npt
 from harness import QUIET, Record
 from paired import Runs, compared_sets, mean_of
 
-from mha_cli.analysis.intervals import bootstrap, interval
+from mha_cli.runtime.intervals import bootstrap, interval
 
 NOTHING = "–"
 SOFTWARE_TITLES = {name.lower(): name for name in ("Python", "TensorFlow", "Keras", "torch", "scikit-learn", "fastText", "OpenVINO")}

@@ -8,13 +8,13 @@ from statistics import NormalDist
 
 import numpy as np
 
-from mha_cli.analysis.intervals import LEVELS, auc_error, wilson_interval
 from mha_cli.arrays import Int64s
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.corpus.corpus import Corpus, counted
 from mha_cli.errors import MhaError
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.engine import Engine
+from mha_cli.runtime.intervals import LEVELS, auc_error, wilson_interval
 from mha_cli.runtime.none_of_these import none_of_these
 from mha_cli.runtime.stream import MAX_BATCH_RECORDS
 from mha_cli.runtime.sureness import CENTRES, FALSE_ALARMS, Sureness

@@ -9,11 +9,11 @@ from functools import partial
 
 import numpy as np
 
-from mha_cli.analysis.intervals import bootstrap, interval, sign_test, wilson_interval
 from mha_cli.arrays import Array, Bools, Float64s, Int64s
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.errors import MhaError, listed, plural, printable
 from mha_cli.preparation.scored_texts import LabelledTexts
+from mha_cli.runtime.intervals import bootstrap, interval, sign_test, wilson_interval
 from mha_cli.runtime.metrics import answers_among, class_counts, equal, f1_scores, mean_loss_and_accuracy
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.sources.labels import NAMED_CLASSES

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.analysis.intervals import bootstrap, interval, wilson_interval
 from mha_cli.analysis.level_scores import LevelScores, level_scores
 from mha_cli.analysis.set_scores import SetScores, set_scores
 from mha_cli.analysis.thresholds import Measure, ThresholdScore, find_thresholds, score_thresholds
@@ -21,6 +20,7 @@ from mha_cli.corpus.class_weights import never_answered
 from mha_cli.corpus.encoded_texts import EncodedTexts
 from mha_cli.errors import MhaError
 from mha_cli.preparation.scored_texts import LabelledTexts
+from mha_cli.runtime.intervals import bootstrap, interval, wilson_interval
 from mha_cli.runtime.label_sets import LabelSets
 from mha_cli.runtime.levels import best_threshold, levels_of
 from mha_cli.runtime.metrics import answers_among, calibration_error, class_counts, f1_scores, mean_loss_and_accuracy, shares

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mha_cli.analysis.intervals import wilson_interval
 from mha_cli.arrays import Floats, Int64s
+from mha_cli.runtime.intervals import wilson_interval
 from mha_cli.runtime.label_sets import LabelSets
 
 

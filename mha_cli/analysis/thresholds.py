@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-from mha_cli.analysis.intervals import wilson_interval
 from mha_cli.arrays import Floats
+from mha_cli.runtime.intervals import wilson_interval
 from mha_cli.runtime.metrics import answers_among
 from mha_cli.sources.targets import Labels, are_several, has_class
 

@@ -19,6 +19,7 @@ from scipy.sparse import issparse
 from mha_cli.arrays import Array, Bools, Floats
 from mha_cli.linear.last_layer import fit_last_layer
 from mha_cli.linear.stacking import probabilities_of
+from mha_cli.runtime.intervals import interval, wilson_interval
 from mha_cli.runtime.metrics import are_right
 from mha_cli.sources.targets import Labels, are_several
 
@@ -27,7 +28,6 @@ SIZES = 5  # of the learning curve: a fifth of the labels, two fifths …
 LEAST_TEXTS, LEAST_TO_PREDICT = 10, 20  # random texts below which no accuracy is given, and no prediction
 MORE = 100  # labels of the prediction
 DRAWS = 100  # of the random texts, for the interval of the prediction
-LEVELS = (0.025, 0.975)
 
 
 class Model(NamedTuple):
@@ -87,8 +87,6 @@ class Assessment:
 
 def assess(fit: Callable[[Array], Model | None], features_ND: Any, labels: Labels, is_random_N: Bools) -> Assessment:
     """Judge a model by cross-fitting; ``fit`` makes one of the labelled texts with these numbers, if it can."""
-    from scipy.stats import binomtest
-
     num_labels, random_R = len(labels), np.flatnonzero(is_random_N)
     if len(random_R) < LEAST_TEXTS:
         return Assessment(num_labels=num_labels)
@@ -106,8 +104,7 @@ def assess(fit: Callable[[Array], Model | None], features_ND: Any, labels: Label
         return Assessment(num_labels=num_labels)
     points = tuple((size, float(is_right_R.mean())) for size, is_right_R in curve.items())
     right_SR = np.stack(list(curve.values()))
-    interval = binomtest(int(right_SR[-1].sum()), len(random_R)).proportion_ci(method="wilson")
-    accuracy = Estimate(points[-1][1], float(interval.low), float(interval.high))
+    accuracy = Estimate(points[-1][1], *wilson_interval(int(right_SR[-1].sum()), len(random_R)))
     return Assessment(accuracy, points, predicted([*curve], right_SR), num_labels)
 
 
@@ -117,9 +114,8 @@ def predicted(sizes: Sequence[int], right_SR: Bools) -> Estimate | None:
     if num_sizes < SIZES or num_random < LEAST_TO_PREDICT:
         return None
     drawn = np.random.default_rng(0).integers(num_random, size=(DRAWS, num_random))
-    accuracies = [at_more(sizes, right_SR[:, rows].mean(axis=1)) for rows in drawn]
-    low, high = np.quantile(accuracies, LEVELS)
-    return Estimate(at_more(sizes, right_SR.mean(axis=1)), float(low), float(high))
+    accuracies = np.array([at_more(sizes, right_SR[:, rows].mean(axis=1)) for rows in drawn])
+    return Estimate(at_more(sizes, right_SR.mean(axis=1)), *interval(accuracies))
 
 
 def at_more(sizes: Sequence[int], accuracies_S: Array) -> float:

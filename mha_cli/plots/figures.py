@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mha_cli.analysis.intervals import wilson_interval
 from mha_cli.arrays import Array
 from mha_cli.errors import plural, printable
 from mha_cli.runtime.inspection import UNKNOWN_LEGEND, AttentionView, entropy_line, marked, mean_entropy, near_uniform
+from mha_cli.runtime.intervals import wilson_interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

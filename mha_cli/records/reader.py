@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mha_cli.errors import MhaError, listed, printable
+from mha_cli.errors import MhaError, listed, plural, printable
 from mha_cli.records.headers import USUAL_NAMES, are_names, plain_name
 from mha_cli.records.record import LABEL_PREFIX, SEPARATORS, Columns, Record, shown_columns
 
@@ -68,6 +68,10 @@ class StreamWarnings:
     def note(self, line: str) -> None:
         """Add a line about what is read; the same line is shown once."""
         self._notes[line] = None
+
+    def note_titles(self, name: str, header_row: int, number: int) -> None:
+        """Add that a number of rows above the header is skipped."""
+        self.note(f"{name}: the header is in row {header_row}; skipped above it: {plural(number, 'row')}")
 
     def count_not_utf_8(self, fault: MhaError, line: int) -> None:
         """Count a line with bytes that are not UTF-8, unless it is read again behind a broken row."""

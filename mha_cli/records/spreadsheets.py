@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from itertools import chain, count, islice
 from typing import IO, Any
 
-from mha_cli.errors import MhaError, need, plural, printable
+from mha_cli.errors import MhaError, need, printable
 from mha_cli.records import sheet_process
 from mha_cli.records.lines import MAX_LINE_BYTES
 from mha_cli.records.parquet import row_too_long, whole_file
@@ -46,7 +46,7 @@ def sheet_rows(pieces: Iterable[bytes], reading: Reading) -> Iterator[Row]:
             if len(names) > 1 and not reading.sheet:
                 reading.warnings.note(f'{name}: the sheet "{printable(sheet)}" of {shown_columns(names)}; FILE#SHEET reads another')
             if skipped := sum(bool(row.values) for row in ahead[:top]):
-                reading.warnings.note(f"{name}: the header is in row {ahead[top].line}; skipped above it: {plural(skipped, 'row')}")
+                reading.warnings.note_titles(name, ahead[top].line, skipped)
             width = len(ahead[top].values)
             for row in chain(ahead[top:], rows):
                 cells = (row.values + [""] * width)[:width]

@@ -56,7 +56,7 @@ def _skip_titles(lines: TableLines, reading: Reading) -> None:
     if num_titles := sum(bool((lines.peek(ahead) or b"").strip(b' ,;|\t\r\n"')) for ahead in range(above)):
         for _ in range(above):
             next(lines)
-        reading.warnings.note(f"{reading.name}: the header is in row {above + 1}; skipped above it: {plural(num_titles, 'row')}")
+        reading.warnings.note_titles(reading.name, above + 1, num_titles)
 
 
 def find_separator(lines: TableLines, preferred: str, reading: Reading) -> str:

@@ -25,8 +25,9 @@ from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.checkpoint.held_out import HeldOut, held_out_of, rounded
 from mha_cli.errors import MhaError, printable
 from mha_cli.records.objects import as_text
+from mha_cli.runtime.intervals import interval
 
-DRAWS, LEVELS = 200, (0.025, 0.975)  # of the bootstrap, and the quantiles at the ends of a 95 % interval
+DRAWS = 200  # of the bootstrap
 MOST_DRAWN = 10_000  # new texts in a draw; of more, the intervals are those of so many, which are wider
 CLOSE, MOST_STEPS = 1e-6, 2_000  # change of every share below which expectation maximization ends, and its most steps
 SMALLEST = 1e-7  # probability
@@ -119,8 +120,7 @@ class ShareEstimator:
         else:
             counted = np.bincount(probabilities.argmax(axis=1), minlength=len(names))
             shares, draws = _with_draws(probabilities, held_out, config.training.class_weights == "balanced", on_draw)
-        low, high = np.quantile(draws, LEVELS, axis=0).tolist()
-        found = map(ClassShare, names, shares.tolist(), zip(low, high, strict=True), counted.tolist())
+        found = map(ClassShare, names, shares.tolist(), map(interval, draws.T), counted.tolist())
         return GroupShares(group, len(probabilities), sorted(found, key=lambda each: -each.share))
 
 

@@ -5,9 +5,9 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from mha_cli.analysis.intervals import wilson_interval
 from mha_cli.analysis.thresholds import find_thresholds, score_thresholds
 from mha_cli.arrays import Floats, Int32s
+from mha_cli.runtime.intervals import wilson_interval
 
 NAMES = ("bad", "mixed", "good")
 

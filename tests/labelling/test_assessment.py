@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from mha_cli.analysis.intervals import wilson_interval
 from mha_cli.labelling.model import FOLDS, LEAST_TEXTS, LEAST_TO_PREDICT, MORE, Assessment, Model, assess, at_more, fit_model, predicted
+from mha_cli.runtime.intervals import wilson_interval
 
 RNG = np.random.default_rng(3)
 

@@ -6,8 +6,8 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mha_cli.analysis import intervals
-from mha_cli.analysis.intervals import auc_error, bootstrap, interval, wilson_interval
+from mha_cli.runtime import intervals
+from mha_cli.runtime.intervals import auc_error, bootstrap, interval, wilson_interval
 
 SHARES = [0.06, 0.04, 0.7, 0.12, 0.08]  # of texts by the difference between two systems on them
 
