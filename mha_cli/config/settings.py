@@ -285,6 +285,8 @@ class ModelConfig(Settings):
                 yield f"{name}={getattr(self, name)} is for blocks within max_distance, which is null; set it, or take {name}=null"
         if self.positions == "none" and (self.max_distance or self.causal):
             yield "max_distance and causal carry word order and positions=none must not; take max_distance=null and causal=false"
+        if self.positions == "none" and self.pooling in ("first", "last"):
+            yield f"pooling={self.pooling} carries word order and positions=none must not; take pooling=max, or mean"
 
     def distance(self, block: int) -> int | None:
         """Positions to either side that a block's attention reaches; None for all."""
@@ -466,7 +468,8 @@ class Config(Settings):
             if (settings := getattr(self, section))
         }
         dropout = self.model.ngram_dropout if self.model.subword_buckets else 0.0
-        in_order = {"max_distance": None, "global_every": None, "local_rotary_base": None, "causal": False}
+        pooling = self.model.pooling if self.model.pooling in ("max", "mean") else "max"
+        in_order = {"max_distance": None, "global_every": None, "local_rotary_base": None, "causal": False, "pooling": pooling}
         bounded["model"] |= {"positions": "none", "ngram_buckets": 0, "ngram_dropout": dropout, **in_order}
         return self.changed(**bounded)
 
