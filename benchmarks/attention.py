@@ -28,6 +28,9 @@ TOKENS = 8192
 """Tokens of a batch: the number of reviews falls as they get longer."""
 
 CANDIDATES = ("mha auto", "mha fused", "mha per_head", "mha blockwise", "Keras", "torch")
+IN_MEMORY = ("mha auto", "mha fused", "Keras", "mha neighbours")
+MAX_DISTANCE = 64
+"""Tokens to either side that a query of ``mha neighbours`` looks at."""
 PASSES = ("forward", "forward and backward")
 SECONDS = 0.2
 """A short pass is repeated for so long, and its best repetition counts: another process ran just before it."""
@@ -36,13 +39,15 @@ Passes = tuple[Callable[[], Any], Callable[[], Any]]
 
 
 def tensorflow_layer(name: str) -> Any:
-    """Keras's layer, or ours by the implementation that ``mha IMPLEMENTATION`` names."""
+    """Keras's layer, or ours by the implementation that ``mha IMPLEMENTATION`` names; ``mha neighbours`` has a largest distance."""
     import keras
 
     from mha_cli.layers.fast.attention import IMPLEMENTATIONS
 
     if name == "Keras":
         return keras.layers.MultiHeadAttention(NUM_HEADS, KEY_DIM)
+    if name == "mha neighbours":
+        return IMPLEMENTATIONS["blockwise"](NUM_HEADS, KEY_DIM, max_distance=MAX_DISTANCE)
     return IMPLEMENTATIONS[name.removeprefix("mha ")](NUM_HEADS, KEY_DIM)
 
 
@@ -141,9 +146,9 @@ def peak_megabytes(implementation: str, length: int) -> float:
 
 
 def measure_memory(length: int) -> dict[str, float]:
-    """Peak memory in MB of ``auto``, of all at once, and of Keras's layer, each in a process of its own."""
+    """Peak memory in MB of ``auto``, of all at once, of Keras's layer, and of attention to neighbours, each in a process of its own."""
     peaks = {}
-    for name in ("mha auto", "mha fused", "Keras"):
+    for name in IN_MEMORY:
         with harness.Worker(__file__, "--candidate", name, "--memory", str(length)) as worker:
             peaks[name] = worker.ask()
     return peaks
@@ -155,7 +160,7 @@ def main() -> None:
     parser.add_argument("--memory", type=int, metavar="LENGTH", help="measure peak memory at this length instead of speed")
     parser.add_argument("--repetitions", type=int, default=7)
     parser.add_argument("--longest", type=int, default=LENGTHS[-1])
-    parser.add_argument("--candidate", choices=(*CANDIDATES, "mha auto"), help="be the process of one candidate")
+    parser.add_argument("--candidate", choices=(*CANDIDATES, "mha neighbours"), help="be the process of one candidate")
     arguments = parser.parse_args()
     if arguments.candidate and arguments.memory:
         harness.serve(lambda: peak_megabytes(arguments.candidate, arguments.memory))

@@ -47,7 +47,14 @@ def test_every_setting_says_what_it_means(section: type[Settings]) -> None:
 
 def test_a_config_without_positions_has_nothing_that_tells_the_order() -> None:
     model = {"max_ngram": 3, "ngram_buckets": 16, "ngram_dropout": 0.5, "conv_kernel_size": 5, "embed_dim": 12}
-    model |= {"positions": "linear_biases", "max_distance": 2, "global_every": 3, "local_rotary_base": 9.0, "causal": True, "pooling": "last"}
+    model |= {
+        "positions": "linear_biases",
+        "max_distance": 2,
+        "global_every": 3,
+        "local_rotary_base": 9.0,
+        "causal": True,
+        "pooling": "last",
+    }
     linear = {"max_ngram": 3, "buckets": 16, "end_decay": 5, "context_windows": [2]}
     found = config_from_dict({"model": model, "linear": linear}, "test").without_positions()
     assert found == Config(model=ModelConfig(positions="none", embed_dim=12), linear=LinearConfig(max_ngram=1, buckets=16))

@@ -287,7 +287,8 @@ def test_of_nothing_comes_the_output_bias(implementation: str, most_scores: int,
             np.testing.assert_array_equal(function(*x), np.broadcast_to(layer.output_bias, (batch, queries, OUTPUT_DIM)))
 
 
-@pytest.mark.parametrize(("implementation", "part"), pairwise([*IMPLEMENTATIONS], [*PARTS]))
+@pytest.mark.parametrize("part", ["all", "all-but-biases"])
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 def test_mixed_precision_is_close_to_float32(implementation: str, part: str) -> None:
     layers = [IMPLEMENTATIONS[implementation](**SIZES, **PARTS[part], dtype=dtype) for dtype in ("float32", "mixed_bfloat16")]
     for layer in layers:
