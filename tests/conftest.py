@@ -70,7 +70,7 @@ def _case(num_classes: int = 2, characters: int = 0, linear: dict[str, Any] | No
 MODEL_CASES = {
     "post": _case(),
     "pre": _case(normalization="pre", num_classes=3),
-    "gelu": _case(activation="gelu"),
+    "gelu": _case(activation="gelu", pooling="first"),
     "sinusoidal-odd-width": _case(positions="sinusoidal", embed_dim=11, key_dim=5),
     "no-positions": _case(positions="none", num_classes=3),
     "key-dim": _case(key_dim=3, normalization="pre", positions="sinusoidal", num_classes=5),

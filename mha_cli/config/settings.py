@@ -276,13 +276,17 @@ class ModelConfig(Settings):
             divisors = [number for number in range(1, self.embed_dim + 1) if self.embed_dim % number == 0]
             nearest = " or ".join(map(str, sorted(sorted(divisors, key=lambda number: abs(number - heads))[:2])))
             yield f"num_heads={heads} does not divide embed_dim={self.embed_dim}; take num_heads={nearest}, or set key_dim"
-        elif self.positions == "rotary" and self.head_key_dim % 2:
+        if self.positions == "rotary" and self.heads and self.head_key_dim % 2:
             yield f"positions=rotary turns pairs of numbers, and heads are {self.head_key_dim} wide; set key_dim to an even number"
         if self.num_key_value_heads and any(number % self.num_key_value_heads for number in self.heads):
             yield f"num_key_value_heads={self.num_key_value_heads} does not divide num_heads={heads}; take a divisor, or null"
         for name in ("global_every", "local_rotary_base") if not self.max_distance else ():
             if getattr(self, name):
                 yield f"{name}={getattr(self, name)} is for blocks within max_distance, which is null; set it, or take {name}=null"
+        if self.local_rotary_base and self.positions != "rotary":
+            yield f"local_rotary_base={self.local_rotary_base} goes with positions=rotary; take local_rotary_base=null"
+        if self.max_distance and not any(map(self.distance, range(self.num_blocks))):
+            yield f"global_every={self.global_every} lets all blocks reach all, and max_distance has no effect; take global_every=null"
         if self.positions == "none" and (self.max_distance or self.causal):
             yield "max_distance and causal carry word order and positions=none must not; take max_distance=null and causal=false"
         if self.positions == "none" and self.pooling in ("first", "last"):

@@ -207,9 +207,9 @@ class _Graph:
 
     def pool(self, x_BLD: Any, real_BL: Any, pooling: str) -> Any:
         real_BL1 = real_BL[:, :, None]
-        if pooling == "first":
-            return x_BLD[:, 0]
         number_B1 = real_BL1.astype(float).sum(axis=1)
+        if pooling == "first":
+            return x_BLD[:, 0] * np.minimum(number_B1, np.float32(1.0))
         if pooling == "last":
             last_B1 = self("Cast", np.maximum(number_B1 - np.float32(1.0), np.float32(0.0)), to=INT64)
             return self("GatherND", x_BLD, last_B1, batch_dims=1) * np.minimum(number_B1, np.float32(1.0))

@@ -64,8 +64,8 @@ class FirstPosition(GlobalMaxPooling1D):
     """
 
     def call(self, inputs: Any, mask: Any = None) -> Any:
-        """Take (B, D) from (B, L, D); the mask is ignored."""
-        return inputs[:, 0]
+        """Take (B, D) from (B, L, D), zeros where ``mask`` has no real position."""
+        return inputs[:, 0] if mask is None else inputs[:, 0] * ops.cast(ops.any(mask, axis=1, keepdims=True), inputs.dtype)
 
 
 @keras.saving.register_keras_serializable(package="mha")

@@ -126,7 +126,8 @@ class NumpyOperations:
 
     def pool(self, x_BLD: Array, real_BL: Array, pooling: str) -> Array:
         if pooling == "first":
-            return x_BLD[:, 0]
+            first_BD: Array = x_BLD[:, 0] * np.any(real_BL, axis=1, keepdims=True)
+            return first_BD
         if pooling == "last":
             numbers_B = np.count_nonzero(real_BL, axis=1)
             last_BD: Array = x_BLD[np.arange(len(x_BLD)), np.maximum(numbers_B - 1, 0)]
@@ -200,9 +201,8 @@ def _by_distance(
     back_QM = np.arange(queries.start, queries.start + num_queries)[:, None] - np.arange(keys.start, keys.start + num_keys)
     if slopes_H is not None:
         scores_BHQM -= slopes_H[:, None, None] * np.abs(back_QM)
-    if max_distance is not None or causal:
-        allowed_QM = (back_QM <= length) & (back_QM >= (0 if causal else -length))
-        np.copyto(scores_BHQM, LOWEST, where=~(allowed_QM & real_B11M))
+    allowed_QM = (back_QM <= length) & (back_QM >= (0 if causal else -length))
+    np.copyto(scores_BHQM, LOWEST, where=~(allowed_QM & real_B11M))
 
 
 def _score_blocks(batch: int, length: int, width: int, max_distance: int | None) -> Iterator[tuple[slice, slice, slice]]:

@@ -46,18 +46,19 @@ def test_every_setting_says_what_it_means(section: type[Settings]) -> None:
 
 
 def test_a_config_without_positions_has_nothing_that_tells_the_order() -> None:
-    model = {"max_ngram": 3, "ngram_buckets": 16, "ngram_dropout": 0.5, "conv_kernel_size": 5, "embed_dim": 12}
+    model = {"max_ngram": 3, "ngram_buckets": 16, "ngram_dropout": 0.5, "conv_kernel_size": 5, "embed_dim": 16}
     model |= {
-        "positions": "linear_biases",
+        "positions": "rotary",
         "max_distance": 2,
         "global_every": 3,
+        "num_blocks": 2,
         "local_rotary_base": 9.0,
         "causal": True,
         "pooling": "last",
     }
     linear = {"max_ngram": 3, "buckets": 16, "end_decay": 5, "context_windows": [2]}
     found = config_from_dict({"model": model, "linear": linear}, "test").without_positions()
-    assert found == Config(model=ModelConfig(positions="none", embed_dim=12), linear=LinearConfig(max_ngram=1, buckets=16))
+    assert found == Config(model=ModelConfig(positions="none", num_blocks=2, embed_dim=16), linear=LinearConfig(max_ngram=1, buckets=16))
     assert config_from_dict(config_to_dict(found), "test") == found
     assert config_from_dict({"model": model}, "test").without_positions().linear is None
     subwords = ModelConfig(subword_buckets=8, ngram_dropout=0.5)
@@ -229,6 +230,9 @@ FILES = "data: {source: files, train: x.csv}"
         ("model: {max_ngram: 2}", "model.max_ngram=2 and model.ngram_buckets=0 do not go together; take max_ngram=1 and ngram_buckets=0"),
         ("model: {max_ngram: 2, ngram_buckets: 16, positions: none}", "model.max_ngram=2 carries word order and model.positions=none must"),
         ("linear: {max_ngram: 1, context_windows: [5]}, model: {positions: none}", "linear.context_windows=[5] carries word order"),
+        ("model: {positions: rotary, num_heads: [2], key_dim: 3}", "model: positions=rotary turns pairs of numbers, and heads are 3 wide;"),
+        ("model: {max_distance: 2, local_rotary_base: 9}", "model: local_rotary_base=9.0 goes with positions=rotary; take local_rotary"),
+        ("model: {max_distance: 2, global_every: 3}", "model: global_every=3 lets all blocks reach all, and max_distance has no effect"),
         ("model: {positions: none, causal: true}", "model: max_distance and causal carry word order and positions=none must not; take"),
         ("model: {positions: none, pooling: last}", "model: pooling=last carries word order and positions=none must not; take pooling=max"),
         ("model: {subword_buckets: 3}", "model.subword_buckets: 3 is not a power of two; take 2 or 4"),

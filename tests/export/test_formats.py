@@ -30,7 +30,7 @@ SUBWORDS = {**LINEAR, "subword_buckets": 32, "linear": LINEAR["linear"], "charac
 CASES: dict[str, dict[str, Any]] = {
     "post": {},
     "pre-three-classes": {"normalization": "pre", "class_names": ("bad", "so so", "é")},
-    "two-blocks-gelu": {"num_blocks": 2, "num_heads": [3, 1], "key_dim": 5, "activation": "gelu"},
+    "two-blocks-gelu": {"num_blocks": 2, "num_heads": [3, 1], "key_dim": 5, "activation": "gelu", "pooling": "first"},
     "n-grams-and-linear": LINEAR,
     "linear-with-all-positions-alike": {**NGRAMS, "linear": {"max_ngram": 2, "buckets": 64}},
     "subwords": {"subword_buckets": 32},

@@ -71,6 +71,18 @@ def test_reviews_longer_than_a_block_of_queries_equal_the_keras_model(
         assert (attention[2, :, :, 5:] == 0).all()
 
 
+def test_a_high_score_of_padding_leaves_those_of_words_as_they_are() -> None:
+    q_BHLK, k_BHMK, v_BHMK = (
+        10.0 * np.ones((1, 1, 401, 1), np.float32),
+        -10.0 * np.ones((1, 1, 401, 1), np.float32),
+        np.zeros((1, 1, 401, 1)),
+    )
+    k_BHMK[0, 0, 0], v_BHMK[0, 0, 0] = 10.0, 1.0  # the first word, which all words look at
+    real_BM, slopes_H = np.arange(401)[None] < 307, np.array([0.5], np.float32)
+    mixed_BHLK = NumpyOperations().attention(q_BHLK, k_BHMK, v_BHMK.astype(np.float32), real_BM, 1.0, slopes_H=slopes_H)
+    np.testing.assert_allclose(mixed_BHLK[:, :, :307], 1.0, **EXACT)
+
+
 def test_gelu_is_that_of_scipys_normal_distribution() -> None:
     x = np.linspace(-12, 12, 100_003)
     np.testing.assert_allclose(NumpyOperations().gelu(x.astype(np.float32)), x * ndtr(x), rtol=3e-7, atol=3e-7)
