@@ -19,7 +19,7 @@ from mha_cli.layers.fast.kernels import kernel_attention, kernel_takes
 from mha_cli.layers.fast.local import local_attention
 from mha_cli.layers.numerics import dot_products, drop
 from mha_cli.layers.since_2017 import within
-from mha_cli.system.working_memory import MOST_SCORES_AT_ONCE
+from mha_cli.system.working_memory import MOST_SCORES_AT_ONCE, QUERIES_OF_A_BLOCK
 
 
 @keras.saving.register_keras_serializable(package="mha")
@@ -68,7 +68,8 @@ class BlockwiseAttention(FusedAttention):
         """The mixed values, a block of queries at a time."""
         seed = self.seed_generator.next() if dropout else None
         distance, keys = self.max_distance, k_BHMK.shape[2]
-        if distance and (keys is None or 4 * distance < keys) and (mask_BHLM is None or mask_BHLM.shape[2] == 1):
+        most = QUERIES_OF_A_BLOCK if keys is None else min(QUERIES_OF_A_BLOCK, keys - 1)  # with more scores, blocks take less memory
+        if distance and 4 * distance <= most and (mask_BHLM is None or mask_BHLM.shape[2] == 1):
             return local_attention(q_BHLK, k_BHMK, v_BHMV, distance, mask_BHLM, dropout, seed, scaled=scaled)
         mask_BHLM = within(self.max_distance, mask_BHLM, ops.shape(q_BHLK)[2], ops.shape(k_BHMK)[2])
         return blockwise_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, seed, scaled=scaled)
