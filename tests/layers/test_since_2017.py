@@ -234,7 +234,7 @@ def test_local_attention_equals_attention_within_a_distance() -> None:
     """For every length around that of a block, more keys or fewer, and distances up to beyond the text."""
     for queries in (0, 1, 2, 5, 6, 7, 13):
         for keys in (0, 1, 5, 6, 14):
-            for distance in (1, 2, 3, 11, 100_000):
+            for distance in (1, 2, 3, 11, 97):
                 q, k, v = random(2, 3, queries, 5), random(2, 3, keys, 5), random(2, 3, keys, 7)
                 mask = random_mask(2, 1, 1, keys) if keys else np.ones((2, 1, 1, 0), bool)
                 near = within(distance, mask, queries, keys)

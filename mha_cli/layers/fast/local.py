@@ -23,20 +23,17 @@ def local_attention(
     Source: Beltagy et al. 2020, "Longformer", section 3.1 and appendix A.
     """
     batch, heads, length, _ = ops.shape(q_BHLK)
-    keys = ops.shape(k_BHMK)[2]
-    furthest = length + keys + 1
-    distance = min(max_distance, furthest) if isinstance(furthest, int) else ops.minimum(max_distance, furthest)
-    queries, width = 2 * distance, 4 * distance
+    keys, queries, width = ops.shape(k_BHMK)[2], 2 * max_distance, 4 * max_distance
     blocks = (length + queries - 1) // queries
     q_BHNQK = ops.pad(q_BHLK, [[0, 0], [0, 0], [0, blocks * queries - length], [0, 0]])
     q_BHNQK = ops.reshape(q_BHNQK, (batch, heads, blocks, queries, q_BHLK.shape[3]))
-    key_NW = ops.expand_dims(ops.arange(blocks) * queries, 1) - distance + ops.arange(width)  # positions; some are no keys
+    key_NW = ops.expand_dims(ops.arange(blocks) * queries, 1) - max_distance + ops.arange(width)  # positions; some are no keys
     taken_NW = ops.where(ops.logical_and(key_NW >= 0, key_NW < keys), key_NW, keys)  # those take one more, which is masked
     k_BHNWK, v_BHNWV = (ops.take(ops.pad(x, [[0, 0], [0, 0], [0, 1], [0, 0]]), taken_NW, axis=2) for x in (k_BHMK, v_BHMV))
     real_BHM = ops.ones((1, 1, keys), "bool")
     real_BHM = real_BHM if mask_BH1M is None else ops.logical_and(mask_BH1M[:, :, 0], real_BHM)
     real_BHNW = ops.take(ops.pad(real_BHM, [[0, 0], [0, 0], [0, 1]]), taken_NW, axis=2)
-    near_QW = ops.abs(ops.expand_dims(ops.arange(queries), 1) + distance - ops.arange(width)) <= distance
+    near_QW = ops.abs(ops.expand_dims(ops.arange(queries), 1) + max_distance - ops.arange(width)) <= max_distance
     mask_BHNQW = ops.logical_and(ops.expand_dims(real_BHNW, 3), near_QW)
     mixed_BHNQV, _ = scaled_dot_product_attention(q_BHNQK, k_BHNWK, v_BHNWV, mask_BHNQW, dropout, seed, scaled)
     return ops.reshape(mixed_BHNQV, (batch, heads, blocks * queries, v_BHMV.shape[3]))[:, :, :length]
