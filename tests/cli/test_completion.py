@@ -124,7 +124,7 @@ def test_it_installs_itself_in_bash_and_works_there(folder: Path) -> None:
     answers = in_bash("source ~/.bashrc", "complete -p mha", ask, *asked)
     assert answers == [
         "complete -o default -F _mha_completion mha",
-        " ".join(f"model.positions={value}" for value in ("", "learned", "sinusoidal", "none")),
+        " ".join(f"model.positions={value}" for value in ("", "learned", "sinusoidal", "rotary", "linear_biases", "none")),
         "",
         "imdb-fast",
     ]
