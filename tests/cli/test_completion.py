@@ -16,6 +16,7 @@ from mha_cli.export.formats import FORMATS
 from tests.cli.command import environment, run_here
 
 Complete = Callable[[str], list[str]]
+POSITIONS = ("", "learned", "sinusoidal", "rotary", "linear_biases", "none")
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def bash(folder: Path) -> Complete:
         ("mha evaluate runs/imdb/", ["runs/imdb/checkpoint.keras"]),
         ("mha compare runs/imdb ru", ["runs/imdb", "runs/mine"]),
         ("mha train --set see", ["seed=", "seed=0"]),
-        ("mha train --set model.positi", [f"model.positions={value}" for value in ("", "learned", "sinusoidal", "none")]),
+        ("mha train --set model.positi", [f"model.positions={value}" for value in POSITIONS]),
         ("mha train --set data.source", [f"data.source={value}" for value in ("", "sample", "tfds", "files")]),  # no Python program gives
         ("mha train --set text.punctuation", [f"text.punctuation={value}" for value in ("", "true", "false")]),
         ("mha train -s model.key_dim", ["model.key_dim=", "model.key_dim=null"]),
@@ -124,7 +125,7 @@ def test_it_installs_itself_in_bash_and_works_there(folder: Path) -> None:
     answers = in_bash("source ~/.bashrc", "complete -p mha", ask, *asked)
     assert answers == [
         "complete -o default -F _mha_completion mha",
-        " ".join(f"model.positions={value}" for value in ("", "learned", "sinusoidal", "rotary", "linear_biases", "none")),
+        " ".join(f"model.positions={value}" for value in POSITIONS),
         "",
         "imdb-fast",
     ]
