@@ -43,8 +43,9 @@ def heads(
     if prune is not None and prune > num_heads - num_blocks:
         message = f"--prune {prune}: the model has {plural(num_heads, 'head')} in {plural(num_blocks, 'block')}"
         raise MhaError(message, f"at most {num_heads - num_blocks} can be removed, since every block keeps one")
-    if prune is not None and model.config.model.num_key_value_heads:
-        raise MhaError(f"--prune {prune}: heads share keys and values", "only models with num_key_value_heads=null can be pruned")
+    if prune is not None and (model.config.model.num_key_value_heads or model.config.model.positions == "linear_biases"):
+        problem = f"--prune {prune}: a head's keys, or its slope, depend on the number of heads"
+        raise MhaError(problem, "only models with num_key_value_heads=null and without linear_biases can be pruned")
     if prune is not None and not retrain and model.config.data.none_label:
         raise MhaError(f"--prune {prune}: data.none_label needs what the smaller model answers to held-out texts", "add --retrain 1")
     section = given.section(path, model.config)

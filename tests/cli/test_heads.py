@@ -1,6 +1,7 @@
 import re
 import xml.etree.ElementTree
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,6 +72,17 @@ def test_pruned_without_retraining(mha: Mha, blocks: str, tmp_path: Path) -> Non
 
 @pytest.mark.process
 @pytest.mark.usefixtures("untraced")
+@pytest.mark.parametrize("part", [{"num_key_value_heads": 1}, {"positions": "linear_biases"}])
+def test_heads_that_depend_on_their_number_are_not_pruned(mha: Mha, blocks: str, tmp_path: Path, part: dict[str, Any]) -> None:
+    small_checkpoint_file(tmp_path / "part.keras", **part)
+    result = mha("heads", "part.keras", "--data", "mine.tsv", "--prune", "1", "-o", "pruned.keras")
+    assert (result.code, (tmp_path / "pruned.keras").exists()) == (2, False)
+    assert result.stderr.endswith(
+        "error: --prune 1: a head's keys, or its slope, depend on the number of heads; "
+        "only models with num_key_value_heads=null and without linear_biases can be pruned\n"
+    )
+
+
 def test_a_model_of_ones_own_is_pruned_retrained_and_used(mha: Mha, tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         in_numpy(patch.setattr)
