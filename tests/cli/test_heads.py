@@ -70,8 +70,6 @@ def test_pruned_without_retraining(mha: Mha, blocks: str, tmp_path: Path) -> Non
     assert set(tree(tmp_path)) == {"mine.tsv", "blocks.keras", "pruned.keras"}
 
 
-@pytest.mark.process
-@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("part", [{"num_key_value_heads": 1}, {"positions": "linear_biases"}])
 def test_heads_that_depend_on_their_number_are_not_pruned(mha: Mha, blocks: str, tmp_path: Path, part: dict[str, Any]) -> None:
     small_checkpoint_file(tmp_path / "part.keras", **part)
@@ -83,6 +81,8 @@ def test_heads_that_depend_on_their_number_are_not_pruned(mha: Mha, blocks: str,
     )
 
 
+@pytest.mark.process
+@pytest.mark.usefixtures("untraced")
 def test_a_model_of_ones_own_is_pruned_retrained_and_used(mha: Mha, tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         in_numpy(patch.setattr)
