@@ -203,6 +203,7 @@ def test_every_part_equals_the_reference(implementation: str, part: str, masks: 
     assert_same(layer_with(implementation, part), part, masks)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("implementation", "masks"), pairwise(["auto", "folded", "blockwise"], [*masks_of()]))
 def test_long_texts_equal_the_reference(implementation: str, masks: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With lengths known or not, ``auto`` then takes ``local_attention`` where all queries have the same mask, and blocks elsewhere."""
@@ -264,6 +265,7 @@ def test_rotary_positions_keep_their_angles_far_into_a_text() -> None:
     np.testing.assert_allclose(rotary_positions(x)[0, 0], wanted, atol=1e-3)  # an angle of 8,190 is exact to 5e-4 in float32
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("part", ["linear-biases", "neighbours", "groups", "rms-norm", "rotary"])
 def test_additive_scores_take_the_parts(part: str) -> None:
     """Head by head and all at once; with a part they differ from those without."""
@@ -286,6 +288,7 @@ def test_additive_scores_take_the_parts(part: str) -> None:
 # Nothing there, and less exact
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("most_scores", [0, 2**27], ids=["long", "short"])
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 def test_of_nothing_comes_the_output_bias(implementation: str, most_scores: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,6 +301,7 @@ def test_of_nothing_comes_the_output_bias(implementation: str, most_scores: int,
             np.testing.assert_array_equal(function(*x), np.broadcast_to(layer.output_bias, (batch, queries, OUTPUT_DIM)))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("part", ["all", "all-but-biases"])
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 def test_mixed_precision_is_close_to_float32(implementation: str, part: str) -> None:
