@@ -49,7 +49,7 @@ ALL_AT_ONCE = {
     "positions": "sinusoidal",
     "ngram_buckets": 2**17,
 }
-TWO_LABELS = {**CASES["two-blocks-gelu"], **CASES["no-positions"], "task": "multi-label"}
+TWO_LABELS = {**CASES["two-blocks-gelu"], **CASES["no-positions"], "pooling": "max", "task": "multi-label"}
 TRACED = [
     pytest.param(format_name, model, marks=pytest.mark.exhaustive)
     for format_name, model in (
