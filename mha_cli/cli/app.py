@@ -3,6 +3,7 @@
 import errno
 import io
 import os
+import re
 import sys
 from typing import Annotated
 
@@ -24,6 +25,8 @@ app = Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+PACKAGES = {"sklearn": "scikit-learn", "ruamel": "ruamel-yaml"}  # by the module, where their names differ by more than - and _
 
 
 def _print_version(context: Context, wanted: bool) -> None:
@@ -68,9 +71,8 @@ def main() -> None:
             _fail(f"cannot write the output: {reason_of(error)}", EXIT_FAILURE)
         if isinstance(error, OSError) and error.filename:
             _fail(f"{shown_path(error.filename)}: {reason_of(error)}; check the path", EXIT_USAGE)
-        if isinstance(error, ModuleNotFoundError):
-            way_out = "install all of mha: pip install . in your copy of its repository"
-            _fail(f"this needs Python's module {error.name}, which is not installed; {way_out}", EXIT_USAGE)
+        if isinstance(error, ModuleNotFoundError) and (missing := missing_package(error)):
+            _fail(missing, EXIT_USAGE)
         if out_of_memory(error):
             _fail("out of memory; close other programs, or give fewer or shorter texts", EXIT_FAILURE)
         if os.environ.get("MHA_DEBUG") == "1":
@@ -116,3 +118,22 @@ def _fail(message: str, code: int) -> None:
         traceback.print_exc()
     print(f"error: {message}", file=sys.stderr)
     sys.exit(code)
+
+
+def missing_package(error: ModuleNotFoundError) -> str:
+    """One line on the package that is missing and how to install it; empty if mha does not declare it."""
+    from importlib.metadata import PackageNotFoundError, requires  # slow
+
+    module = (error.name or "").partition(".")[0]
+    package = PACKAGES.get(module, module.replace("_", "-"))
+    try:
+        declared = requires("mha") or []
+    except PackageNotFoundError:  # a checkout that is not installed
+        declared = []
+    for requirement in declared:
+        requirement = requirement.partition(";")[0]
+        name = re.split(r"[^\w.-]", requirement)[0]
+        if re.sub(r"[_.]", "-", name).lower() == package:
+            way_out = f"pip install '{requirement}', or all of mha: pip install . in your copy of its repository"
+            return f"this needs {name}, which is not installed; {way_out}"
+    return ""
