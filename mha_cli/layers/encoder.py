@@ -92,8 +92,9 @@ class TransformerEncoder(Layer):
             dtype=policy,
             name="attention",
         )
-        if normalizes_attention:
-            self.attention_norm = NORMS[norm](epsilon=norm_epsilon, dtype=policy, name="attention_norm")
+        self.attention_norm = (
+            NORMS[norm](epsilon=norm_epsilon, dtype=policy, name="attention_norm") if normalizes_attention else keras.layers.Identity()
+        )
         self.feed_forward_in = keras.layers.Dense(feed_forward_dim, activation=activation, dtype=policy, name="feed_forward_in")
         if gated:
             self.feed_forward_gate = keras.layers.Dense(feed_forward_dim, dtype=policy, name="feed_forward_gate")
@@ -107,8 +108,7 @@ class TransformerEncoder(Layer):
         if input_shape[-1] != self.embed_dim:
             raise ValueError(f"the input is {input_shape[-1]} wide; embed_dim is {self.embed_dim}")
         self.attention.build(input_shape)
-        if self.normalizes_attention:
-            self.attention_norm.build(input_shape)
+        self.attention_norm.build(input_shape)
         self.feed_forward_in.build(input_shape)
         if self.gated:
             self.feed_forward_gate.build(input_shape)
@@ -123,8 +123,7 @@ class TransformerEncoder(Layer):
         if self.normalization == "post":
             y_BLD = self.attention_norm(inputs + self.attend(inputs, mask, head_mask, training))
             return self.feed_forward_norm(y_BLD + self.feed_forward(y_BLD, training))
-        x_BLD = self.attention_norm(inputs) if self.normalizes_attention else inputs
-        y_BLD = inputs + self.attend(x_BLD, mask, head_mask, training)
+        y_BLD = inputs + self.attend(self.attention_norm(inputs), mask, head_mask, training)
         return y_BLD + self.feed_forward(self.feed_forward_norm(y_BLD), training)
 
     def attend(self, query: Any, mask: Any = None, head_mask: Any = None, training: bool | None = None, value: Any = None) -> Any:

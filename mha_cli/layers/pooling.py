@@ -81,12 +81,8 @@ class LastPosition(GlobalMaxPooling1D):
         return last_BD * ops.cast(numbers_B > 0, inputs.dtype)[:, None]
 
 
-POOLINGS = {
-    "max": GlobalMaxPooling1D,
-    "mean": GlobalMeanPooling1D,
-    "first": FirstPosition,
-    "last": LastPosition,
-}  # by the values of ``model.pooling``
+# By the values of ``model.pooling``.
+POOLINGS = {"max": GlobalMaxPooling1D, "mean": GlobalMeanPooling1D, "first": FirstPosition, "last": LastPosition}
 
 
 def _largest(x_BLD: Any) -> Any:
