@@ -209,13 +209,15 @@ class _Graph:
         real_BL1 = real_BL[:, :, None]
         number_B1 = real_BL1.astype(float).sum(axis=1)
         if pooling == "first":
-            return x_BLD[:, 0] * np.minimum(number_B1, np.float32(1.0))
-        if pooling == "last":
+            pooled_BD = x_BLD[:, 0]
+        elif pooling == "last":
             last_B1 = self("Cast", np.maximum(number_B1 - np.float32(1.0), np.float32(0.0)), to=INT64)
-            return self("GatherND", x_BLD, last_B1, batch_dims=1) * np.minimum(number_B1, np.float32(1.0))
-        if pooling == "mean":
-            return (x_BLD * real_BL1.astype(float)).sum(axis=1) / np.maximum(number_B1, 1.0)
-        return self("Where", number_B1 > np.float32(0.0), self("Where", real_BL1, x_BLD, LOWEST).max(axis=1), 0.0)
+            pooled_BD = self("GatherND", x_BLD, last_B1, batch_dims=1)
+        elif pooling == "mean":
+            pooled_BD = (x_BLD * real_BL1.astype(float)).sum(axis=1) / np.maximum(number_B1, 1.0)
+        else:
+            pooled_BD = self("Where", real_BL1, x_BLD, LOWEST).max(axis=1)
+        return self("Where", number_B1 > np.float32(0.0), pooled_BD, 0.0)
 
     def concatenate(self, arrays: Sequence[_Array], axis: int) -> _Array:
         return self("Concat", *arrays, axis=axis)

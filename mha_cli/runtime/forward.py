@@ -97,7 +97,7 @@ class Operations(Protocol):
     repeat_heads: Callable[..., Any]  # (B, G, M, K) to (B, n·G, M, K), each head n times
     half_turn: Callable[..., Any]  # (a, b), the two halves of the last axis, to (-b, a)
     attention: Callable[..., Any]  # softmax(scale · q kᵀ - slope · distance) v over real keys, not further and, if causal, not later
-    pool: Callable[..., Any]  # a feature's largest value or mean over real positions, 0 where there is none, or its first or last value
+    pool: Callable[..., Any]  # a feature's largest, mean, first or last value of the real positions, 0 where there is none
 
     # of embeddings, the linear model and the last layer
     concatenate: Callable[..., Any]
@@ -291,7 +291,7 @@ def sinusoid(length: int, width: int) -> Array:
 
 
 def rotary_angles(length: int, width: int, base: float) -> Array:
-    """L / base^(2i/K) of the pairs i of a head, once for either half, (L, K).
+    """Angles l / base^(2i/K) of the pairs i of a head at positions l, the same for both halves, (L, K).
 
     Source: Su et al. 2021, "RoFormer", eq. 15 and 34.
     """

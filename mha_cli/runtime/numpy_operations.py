@@ -37,17 +37,14 @@ class NumpyOperations:
         return weight
 
     def norm(self, x: Array, gamma: Array, beta: Array, epsilon: float) -> Array:
-        mean_D1 = np.full((x.shape[-1], 1), 1.0 / x.shape[-1], dtype=x.dtype)  # a product is faster than a mean over a short axis
-        centred: Array = x - x @ mean_D1
-        variance = np.square(centred) @ mean_D1
-        centred /= np.sqrt(variance + np.float32(epsilon))
+        centred: Array = x - _means(x)
+        centred /= np.sqrt(_means(np.square(centred)) + np.float32(epsilon))
         centred *= gamma
         centred += beta
         return centred
 
     def rms_norm(self, x: Array, scale: Array, epsilon: float) -> Array:
-        mean_D1 = np.full((x.shape[-1], 1), 1.0 / x.shape[-1], dtype=x.dtype)
-        normed: Array = x / np.sqrt(np.square(x) @ mean_D1 + np.float32(epsilon))
+        normed: Array = x / np.sqrt(_means(np.square(x)) + np.float32(epsilon))
         normed *= scale
         return normed
 
@@ -125,19 +122,16 @@ class NumpyOperations:
         return mixed_BHLK
 
     def pool(self, x_BLD: Array, real_BL: Array, pooling: str) -> Array:
+        numbers_B1 = np.count_nonzero(real_BL, axis=1, keepdims=True)
         if pooling == "first":
-            first_BD: Array = x_BLD[:, 0] * np.any(real_BL, axis=1, keepdims=True)
-            return first_BD
-        if pooling == "last":
-            numbers_B = np.count_nonzero(real_BL, axis=1)
-            last_BD: Array = x_BLD[np.arange(len(x_BLD)), np.maximum(numbers_B - 1, 0)]
-            last_BD *= (numbers_B > 0)[:, None]
-            return last_BD
-        if pooling == "mean":
-            sums_BD: Array = np.einsum("bl,bld->bd", real_BL.astype(np.float32), x_BLD)
-            return sums_BD / np.maximum(np.count_nonzero(real_BL, axis=1, keepdims=True), 1).astype(np.float32)
-        largest_BD = np.where(real_BL[:, :, None], x_BLD, np.float32(-np.inf)).max(axis=1)
-        return np.where(np.any(real_BL, axis=1, keepdims=True), largest_BD, np.float32(0.0))
+            pooled_BD = x_BLD[:, 0]
+        elif pooling == "last":
+            pooled_BD = np.take_along_axis(x_BLD, np.maximum(numbers_B1 - 1, 0)[:, :, None], axis=1)[:, 0]
+        elif pooling == "mean":
+            pooled_BD = np.einsum("bl,bld->bd", real_BL.astype(np.float32), x_BLD) / np.maximum(numbers_B1, 1).astype(np.float32)
+        else:
+            pooled_BD = np.where(real_BL[:, :, None], x_BLD, np.float32(-np.inf)).max(axis=1)
+        return np.where(numbers_B1 > 0, pooled_BD, np.float32(0.0))
 
     def first_rows(self, rows: Callable[[int], Array], ids_BL: Array) -> Array:
         return rows(ids_BL.shape[1])[: ids_BL.shape[1]]
@@ -192,16 +186,22 @@ class NumpyOperations:
         return sums_BU
 
 
+def _means(x: Array) -> Array:
+    """Means over the last axis, which is kept; a product is faster than a mean over a short axis."""
+    means: Array = x @ np.full((x.shape[-1], 1), 1.0 / x.shape[-1], dtype=x.dtype)
+    return means
+
+
 def _by_distance(
     scores_BHQM: Array, queries: slice, keys: slice, real_B11M: Array, max_distance: int | None, causal: bool, slopes_H: Array | None
 ) -> None:
     """Lower the scores of a block by slope and distance, and take away those of keys that are further, later or padding."""
-    length = keys.stop if max_distance is None else max_distance
+    reach = keys.stop if max_distance is None else max_distance
     _, _, num_queries, num_keys = scores_BHQM.shape
     back_QM = np.arange(queries.start, queries.start + num_queries)[:, None] - np.arange(keys.start, keys.start + num_keys)
     if slopes_H is not None:
         scores_BHQM -= slopes_H[:, None, None] * np.abs(back_QM)
-    allowed_QM = (back_QM <= length) & (back_QM >= (0 if causal else -length))
+    allowed_QM = (back_QM <= reach) & (back_QM >= (0 if causal else -reach))
     np.copyto(scores_BHQM, LOWEST, where=~(allowed_QM & real_B11M))
 
 
