@@ -369,6 +369,16 @@ def test_an_unknown_norm_is_refused() -> None:
 # Other people's modules
 
 
+def block_output_and_gradients(block: TransformerEncoder, x: np.ndarray) -> tuple[Any, dict[str, Any]]:
+    """The output, and the gradients of its product with random numbers: those of the input, ``x``, and of all weights."""
+    our_x = tf.constant(x)
+    with tf.GradientTape() as tape:
+        tape.watch(our_x)
+        output = block(our_x)
+        loss = tf.reduce_sum(output * random(*x.shape, seed=9))
+    return output, tape.gradient(loss, {"x": our_x, **{short(weight): weight.value for weight in block.trainable_variables}})
+
+
 @pytest.mark.parametrize(
     ("normalization", "norm", "activation", "normalizes_attention"),
     [("post", "rms", "silu", True), ("pre", "rms", "gelu", True), ("pre", "layer", "relu", False)],
@@ -415,13 +425,8 @@ def test_a_causal_gated_block_equals_torch(normalization: str, norm: str, activa
         y_BLD = x_BLD + attended(normed(x_BLD, "attention_norm") if normalizes_attention else x_BLD)
         output = y_BLD + fed(normed(y_BLD, "feed_forward_norm"))
     (output * torch.tensor(random(*x.shape, seed=9))).sum().backward()
-    our_x = tf.constant(x)
-    with tf.GradientTape() as tape:
-        tape.watch(our_x)
-        our_output = layer(our_x)
-        loss = tf.reduce_sum(our_output * random(*x.shape, seed=9))
+    our_output, gradients = block_output_and_gradients(layer, x)
     assert_close(our_output, output.detach().numpy())
-    gradients = tape.gradient(loss, {"x": our_x, **{short(weight): weight.value for weight in layer.trainable_variables}})
     assert gradients.keys() == theirs.keys()
     largest = max(float(tensor.grad.abs().max()) for tensor in theirs.values())
     for name, gradient in gradients.items():
@@ -472,13 +477,9 @@ def test_a_block_equals_qwen3() -> None:
     ahead = torch.full((length, length), -torch.inf).triu(1)[None, None]
     output = theirs(their_x, attention_mask=ahead, position_embeddings=rotary(their_x, torch.arange(length)[None]))
     (output * torch.tensor(random(*x.shape, seed=9))).sum().backward()
-    our_x = tf.constant(x)
-    with tf.GradientTape() as tape:
-        tape.watch(our_x)
-        our_output = ours(our_x)
-        loss = tf.reduce_sum(our_output * random(*x.shape, seed=9))
+    our_output, gradients = block_output_and_gradients(ours, x)
     assert_close(our_output, output.detach().numpy())
-    assert_same_gradient(tape.gradient(loss, our_x), their_x.grad)
+    assert_same_gradient(gradients["x"], their_x.grad)
 
 
 @pytest.mark.parametrize("block", [0, 1], ids=["global", "local"])
